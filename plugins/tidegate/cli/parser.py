@@ -272,7 +272,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def add_files(commands: Commands) -> None:
     validate = add_command(commands, "validate", "check every pipeline file; print all problems")
-    file = validate.add_argument("file", nargs="?", type=Path, help="one file instead of all")
+    file = validate.add_argument("file", nargs="?", type=Path, help="one file, or its name, instead of all")
     attach_completer(file, complete_file_names)
     add_json(validate)
     parser = add_command(commands, "list", "list pipelines and publications, from their files alone")

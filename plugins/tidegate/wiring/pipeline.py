@@ -29,7 +29,7 @@ from tidegate.model.offsets import format_names
 from tidegate.model.ownership import PipelineLeftovers
 from tidegate.ports.broker import Broker
 from tidegate.ports.session import Engine, Session
-from tidegate.settings import describe_run, find_home_folder, find_jars_folder, list_named_files
+from tidegate.settings import describe_run, find_home_folder, find_jars_folder, format_path, list_named_files
 from tidegate.spec.pipeline import Catalog, Pipeline
 from tidegate.spec.runtime import SparkMode, SparkTarget
 
@@ -73,9 +73,12 @@ class NoEngine:
 
 def find_file(include: Path, kind: str, name: str) -> Path:
     """Return the file of a pipeline or a publication; `ConfigurationError` lists those there are."""
-    files = {path.stem: path for path in list_named_files(include / f"{kind}s")}
+    folder = include / f"{kind}s"
+    files = {path.stem: path for path in list_named_files(folder)}
     if name not in files:
-        raise ConfigurationError(f"{kind}={name}: no such {kind}; there are: {format_names(files) or 'none'}")
+        way_out = "write its file there, or set TIDEGATE_INCLUDE to the folder that has it"
+        nothing = f"none in {format_path(folder)}; {way_out}"
+        raise ConfigurationError(f"{kind}={name}: no such {kind}; there are: {format_names(files) or nothing}")
     return files[name]
 
 

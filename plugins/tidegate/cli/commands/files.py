@@ -30,7 +30,7 @@ from tidegate.spec.publication import Publication
 def run_validate(words: argparse.Namespace) -> int:
     """Exit code 1 where a file is wrong."""
     if words.file is not None:
-        checked_file = _check_file(words.file)
+        checked_file = _check_file(_find_file(words.file))
         if isinstance(checked_file.result, ConfigurationError) and not words.json:
             raise checked_file.result
         return _print_checked(words, [checked_file], ())
@@ -52,6 +52,13 @@ class _Checked:
         problems = list(self.result.problems) if isinstance(self.result, ConfigurationError) else []
         warnings = list(self.result.warnings) if isinstance(self.result, Pipeline) else []
         return {self.kind: self.name, "problems": problems, "warnings": warnings}
+
+
+def _find_file(path_or_name: Path) -> Path:
+    """The file at this path; else the one that the include folder has for this name; else the path as it is."""
+    named = [find_include_folder() / folder / f"{path_or_name}.yaml" for folder in NAMED_FOLDERS]
+    is_name = path_or_name.name == str(path_or_name) and not path_or_name.exists()
+    return next((file for file in named if is_name and file.exists()), path_or_name)
 
 
 def _check_file(file: Path) -> _Checked:

@@ -161,6 +161,23 @@ def test_validate_tells_programs_each_file_with_its_problems_and_warnings(includ
         assert report[f"{kind}s"][0]["problems"]
 
 
+def test_validate_takes_a_name_as_other_commands_do(include, tmp_path, monkeypatch, capsys) -> None:
+    (include / "pipelines" / "Broken.yaml").write_text(INVALID_FILE)
+    (include / "publications").mkdir()
+    (include / "publications" / "out.yaml").write_text("table: lake.shop.orders\ntopic: a b\nkey: {fields: [id]}\n")
+    monkeypatch.chdir(tmp_path)
+    assert run_validate(capsys, "orders")[0] == 0
+    for name, folder in (("Broken", "pipelines"), ("out", "publications")):
+        assert main(["validate", name]) == 1
+        assert capsys.readouterr().err.startswith(f"{include / folder / name}.yaml:")
+    assert main(["validate", "nobody"]) == 1
+    assert (
+        capsys.readouterr().err == "nobody: cannot be read: No such file or directory; check the path and its rights\n"
+    )
+    (tmp_path / "orders").write_text(INVALID_FILE)  # a path counts first
+    assert main(["validate", "orders"]) == 1
+
+
 @pytest.mark.parametrize("shared", ["catalogs.yaml", "defaults.yaml"])
 def test_problem_of_a_shared_file_is_printed_once_however_many_pipelines_it_refuses(
     include, capsys, shared: str
@@ -447,6 +464,15 @@ def test_pipeline_that_has_no_file_exits_with_1_and_names_it(words: list[str], i
 def test_name_is_never_a_path(name, include, capsys) -> None:
     assert main(["flush", name]) == 1
     assert capsys.readouterr().err == f"pipeline={name}: no such pipeline; there are: orders\n"
+
+
+def test_name_that_an_empty_folder_lacks_is_refused_with_the_folder(include, capsys) -> None:
+    (include / "pipelines" / "orders.yaml").unlink()
+    assert main(["flush", "orders"]) == 1
+    assert capsys.readouterr().err == (
+        f"pipeline=orders: no such pipeline; there are: none in {include}/pipelines; write its file there, or set "
+        "TIDEGATE_INCLUDE to the folder that has it\n"
+    )
 
 
 PAGES = [
