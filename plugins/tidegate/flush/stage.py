@@ -10,10 +10,17 @@ from typing import NamedTuple
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.flush.discover import advance_registry, build_name_finder, discover_tables
 from tidegate.flush.plan import note_refusals
-from tidegate.flush.stage_request import build_stage_job, build_stage_table, drops_queue, has_waiting_rows
+from tidegate.flush.stage_request import (
+    build_stage_job,
+    build_stage_table,
+    drops_queue,
+    has_waiting_rows,
+    list_waiting,
+)
 from tidegate.flush.staged import find_lacking_columns, find_staged, read_staged_batch, run_or_take_over
 from tidegate.jobs.stage_job import StageTable
 from tidegate.model.batch import Plan, PlannedBatch, Refusal, StagedBatch
+from tidegate.model.offsets import format_offsets
 from tidegate.ports.session import Session
 from tidegate.table.log import check_same_log
 from tidegate.table.position import check_not_overtaken
@@ -42,7 +49,8 @@ def stage_tables(session: Session, plan: Plan) -> StageResult:
     """Stage the plan. A table that fails is listed in `refusals`, and the others go on. Raises if nothing is staged.
 
     1. A batch that is already staged is used as it is.
-    2. If a batch needs a new intermediate table, it waits until the rows in the present one are published.
+    2. If a batch needs a new intermediate table, it waits until the rows in the present one are published. If a later
+       run has planned its offsets anew, and these wait, it is left out.
     3. Tables with equal ranges share one job, and so one read of Kafka. Each job overwrites batch N under a new
        attempt.
     4. A table fails if its topic was created again or its log was cut since the plan, for a bad record, or for counts
@@ -84,7 +92,7 @@ def _list_new_batches(session: Session, plan: Plan) -> tuple[list[PlannedBatch],
     failures = list[Failure]()
     for planned_batch in sorted((t for t in plan.tables if not t.is_resumed), key=_get_group_key):
         with isolate_failure(planned_batch.table, failures):
-            # Kafka may have deleted the records of the rows that the new intermediate table would drop
+            # Kafka may have deleted the records of the rows that either would drop
             if drops_queue(session, planned_batch) and has_waiting_rows(session, planned_batch):
                 log.info(
                     "not staged in this run: table=%s batch=%s: it needs a new intermediate table, and the present one "
@@ -93,8 +101,27 @@ def _list_new_batches(session: Session, plan: Plan) -> tuple[list[PlannedBatch],
                     planned_batch.batch,
                 )
                 continue
+            if _is_planned_anew(session, planned_batch):
+                continue
             new.append(planned_batch)
     return new, failures
+
+
+def _is_planned_anew(session: Session, planned_batch: PlannedBatch) -> bool:
+    # a stage that is cleared long after its plan: its number, and its offsets, may be those of a batch that waits
+    newer = next((b for b in list_waiting(session, planned_batch.table) if b.batch >= planned_batch.batch), None)
+    if newer is None or (newer.batch, newer.ranges) == (planned_batch.batch, planned_batch.ranges):
+        return False
+    log.info(
+        "not staged: table=%s batch=%s start=%s: a later run has staged batch=%s start=%s, which waits; nothing is "
+        "written over it, and the next merge publishes it",
+        planned_batch.table,
+        planned_batch.batch,
+        format_offsets(planned_batch.ranges.start),
+        newer.batch,
+        format_offsets(newer.ranges.start),
+    )
+    return True
 
 
 def _get_group_key(planned_batch: PlannedBatch) -> tuple[int, str]:

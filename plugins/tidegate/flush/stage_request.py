@@ -215,10 +215,16 @@ def drops_queue(session: Session, planned: PlannedBatch) -> bool:
 
 
 def has_waiting_rows(session: Session, planned: PlannedBatch) -> bool:
-    (observed,) = observe_tables(session, [find_table(session, planned.table)])
-    observed.check_queue_is_known()
     # of a plan that was carried out before, the batch itself may wait too: it is staged anew
-    return any(batch.counts.to_write for batch in observed.queue if batch.batch != planned.batch)
+    waiting = list_waiting(session, planned.table)
+    return any(batch.counts.to_write for batch in waiting if batch.batch != planned.batch)
+
+
+def list_waiting(session: Session, table: str) -> tuple[StagedBatch, ...]:
+    """Return the table's queue as it is now. Raises why it is not known."""
+    (observed,) = observe_tables(session, [find_table(session, table)])
+    observed.check_queue_is_known()
+    return observed.queue
 
 
 def _describe_records(session: Session, table: Table, planned: PlannedBatch, attempt: str) -> StageTable:
