@@ -9,7 +9,6 @@ from tidegate.errors import (
     GiveUp,
     HeldForApproval,
     NothingToDo,
-    PositionLost,
     RetryLater,
     TidegateError,
     TooFewRecords,
@@ -203,17 +202,8 @@ def _collect_batches(
         batches += table_batches
         # a queue is published before its table is refused: an answer to the refusal would lose the staged batches
         if error is not None and not table_batches:
-            refused.append((logged_table.spec.name, _add_hold(logged_table, error)))
+            refused.append((logged_table.spec.name, logged_table.add_hold(error)))
     return batches, refused
-
-
-def _add_hold(table: TableWithLog, error: GiveUp | RetryLater) -> GiveUp | RetryLater:
-    # a move of the position would give up what waits, and Kafka may have it no more
-    if table.held is None or not isinstance(error, PositionLost):
-        return error
-    return PositionLost(
-        f"{error}; a move of the position gives up what is staged before that; decide first: {table.held.describe()}"
-    )
 
 
 def _is_held_back(table: TableWithLog) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from tidegate.errors import GiveUp, RetryLater, TopicsUnavailable
+from tidegate.errors import GiveUp, PositionLost, RetryLater, TopicsUnavailable
 from tidegate.model.batch import StagedBatch
 from tidegate.model.kafka_log import Log
 from tidegate.model.position import Position, WatermarkSide
@@ -48,7 +48,18 @@ class ObservedTable(TableSession):
     def problem(self) -> str | None:
         if self.error is None and self.held is not None:
             return self.held.describe()
-        return None if self.error is None else str(self.error)
+        return None if self.error is None else str(self.add_hold(self.error))
+
+    def add_hold(self, error: GiveUp | RetryLater) -> GiveUp | RetryLater:
+        """Return the error with what waits for a person, if a move of the position is the way out.
+
+        That gives up what waits, and Kafka may have it no more.
+        """
+        if self.held is None or not isinstance(error, PositionLost):
+            return error
+        return PositionLost(
+            f"{error}; a move of the position gives up what is staged before that; decide first: {self.held.describe()}"
+        )
 
     def check_queue_is_known(self) -> None:
         """Raise `error`, if there is one: the table has no queue then, whatever waits for it."""

@@ -27,6 +27,7 @@ from tidegate.flush.plan import PlanScope, plan
 from tidegate.flush.preview import preview_batches
 from tidegate.flush.stage import stage, stage_tables
 from tidegate.model.batch import PublishOutcome, StagedBatch
+from tidegate.monitoring.overview import build_overview
 from tidegate.monitoring.status import read_status
 from tidegate.reprocess.approve import decide, list_held_tables, propose_decision, propose_reject
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
@@ -38,6 +39,7 @@ from tidegate.spec.pipeline import Pipeline, RollbackPolicy, Stage
 from tidegate.spec.source import Errors
 from tidegate.spec.table import Approve, History
 from tidegate.table.approval import DecisionKind
+from tidegate.table.pipeline_progress import read_pipeline_progress
 
 ORDERS, COPY = "lake.shop.Orders", "lake.shop.copy"
 KEY_COLUMNS = (Column("id", "STRING"),)
@@ -343,6 +345,11 @@ def test_table_that_lost_records_behind_a_held_batch_is_told_to_decide_about_tha
     (line,) = [line for line in str(failure.value).splitlines() if f"table={ORDERS}: topic" in line]
     assert "1 offset is gone before being read" in line
     assert f"publish it with: tidegate approve shop --table {ORDERS}" in line
+    session = world.open_session(pipeline)
+    reports = [read_status(session)["tables"], build_overview(read_pipeline_progress(session))["tables"]]
+    problems = [table["problem"] for tables in reports for table in tables if table["table"] == ORDERS]
+    assert [problem in line for problem in problems] == [True, True]
+    assert ["decide first" in problem for problem in problems] == [True, True]
     approve(world, pipeline)
     with suppress(SomeTablesFailed):
         flush(world.open_session(pipeline))
