@@ -225,12 +225,13 @@ def _may_remove_orphans(session: Session, table: str, files: TableFiles) -> bool
             session.pipeline.name, table,
         )  # fmt: skip
         return False
-    if files.lies_elsewhere:
+    if files.paths_elsewhere:
         log.warning(
-            "orphans stay: pipeline=%s table=%s: write.data.path and write.metadata.path put all files outside of its "
-            "location, and Iceberg looks only there; call its remove_orphan_files with each path as `location`",
-            session.pipeline.name, table,
+            "orphans stay where %s puts files: pipeline=%s table=%s: Iceberg looks below the table's location alone; "
+            "call its remove_orphan_files with each such path as `location`",
+            " or ".join(files.paths_elsewhere), session.pipeline.name, table,
         )  # fmt: skip
+    if not files.has_location:  # its procedure would fail
         return False
     if not files.nested_tables:
         return True

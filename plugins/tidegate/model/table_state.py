@@ -87,7 +87,8 @@ class TableFiles:
     is_local: bool = True  # the files lie in a file system, not in an object store
     nested_tables: tuple[str, ...] = ()  # other tables whose files lie below this table's location
     forbids_file_deletion: bool = False
-    lies_elsewhere: bool = False  # the table's properties put its data and its metadata outside of its location
+    paths_elsewhere: tuple[str, ...] = ()  # the table's properties that put new files outside of its location
+    has_location: bool = True  # False if there is no such folder, as all files were put elsewhere
 
 
 @dataclass(frozen=True)

@@ -208,7 +208,7 @@ def _open(table: Table, location: str) -> tuple[FileSystem, str]:
 def measure_files(table: Table, exact: bool = False) -> TableFiles:
     """Counts from the list of manifests; small files from the newest manifests.
 
-    `exact` opens all manifests, whose cost grows with the table, and looks for other tables' files among its own.
+    `exact` opens all manifests, whose cost grows with the table, and looks at the place of the table's files.
     """
     current = table.current_snapshot()
     lineage = Lineage(table.metadata)
@@ -229,6 +229,7 @@ def measure_files(table: Table, exact: bool = False) -> TableFiles:
                 small_files[name_partition(file)] += 1
     full = FULL_SHARE * _read_number(table, "commit.manifest.target-size-bytes", MANIFEST_BYTES)
     tagged = _find_tagged_snapshots(table, lineage)
+    is_local = table.location().startswith(LOCAL_SCHEMES)
     return TableFiles(
         data_files=rows.files,
         data_bytes=listed_bytes if total_bytes is None else total_bytes,
@@ -245,10 +246,12 @@ def measure_files(table: Table, exact: bool = False) -> TableFiles:
         branch_age_ms=tagged.branch_age_ms,
         kept_snapshots=_read_number(table, "history.expire.min-snapshots-to-keep", 0),
         kept_ms=_read_number(table, "history.expire.max-snapshot-age-ms", 0),
-        is_local=table.location().startswith(LOCAL_SCHEMES),
+        is_local=is_local,
         nested_tables=find_tables_inside(table) if exact else (),
         forbids_file_deletion=table.metadata.properties.get(GC_PROPERTY, "true").lower() != "true",
-        lies_elsewhere=all(_is_outside(table, name) for name in PATH_PROPERTIES),
+        paths_elsewhere=tuple(name for name in PATH_PROPERTIES if _is_outside(table, name)),
+        # an object store has no folders: a listing of nothing is empty there
+        has_location=not (exact and is_local) or table.io.new_input(table.location()).exists(),
     )
 
 

@@ -112,10 +112,27 @@ def test_orphans_are_not_looked_for_where_no_file_is(
     """Iceberg's procedure lists the location, which is not there: each maintenance failed."""
     read_files = world.destination.read_files
     monkeypatch.setattr(
-        world.destination, "read_files", lambda name, exact=False: replace(read_files(name, exact), lies_elsewhere=True)
+        world.destination, "read_files", lambda name, exact=False: replace(read_files(name, exact), has_location=False)
     )
     assert list(list_statements(world, table)) == statements
-    assert f"table={table}: write.data.path and write.metadata.path put all files outside" in caplog.text
+    assert not caplog.text
+
+
+def test_orphans_are_looked_for_where_only_new_files_lie_elsewhere(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The paths were set long after the first files."""
+    read_files = world.destination.read_files
+    paths = ("write.data.path", "write.metadata.path")
+    monkeypatch.setattr(
+        world.destination,
+        "read_files",
+        lambda name, exact=False: replace(read_files(name, exact), paths_elsewhere=paths),
+    )
+    assert list(list_statements(world, NAME)) == ["compact", "expire", "orphans"]
+    assert f"orphans stay where write.data.path or write.metadata.path puts files: pipeline=shop table={NAME}" in (
+        caplog.text
+    )
 
 
 def test_limits_are_counted_back_from_now(world: World) -> None:

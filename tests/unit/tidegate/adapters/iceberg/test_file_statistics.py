@@ -151,22 +151,33 @@ def test_one_place_is_known_by_each_of_its_spellings(first_spelling: str, second
 
 
 @pytest.mark.parametrize(
-    ("data", "metadata", "is_elsewhere"),
+    ("data", "metadata", "paths"),
     [
-        ("/elsewhere/d", "/elsewhere/m", True), ("{location}x/d", "/elsewhere/m", True), ("/elsewhere/d", None, False),
-        ("/elsewhere/d", "{location}/m", False), ("{location}", "/elsewhere/m", False), (None, None, False),
+        ("/elsewhere/d", "/elsewhere/m", ("write.data.path", "write.metadata.path")),
+        ("{location}x/d", None, ("write.data.path",)), ("/elsewhere/d", "{location}/m", ("write.data.path",)),
+        ("{location}", "/elsewhere/m", ("write.metadata.path",)), (None, None, ()),
     ],
 )  # fmt: skip
-def test_table_all_of_whose_files_lie_elsewhere_says_so(
-    kit: Kit, data: str | None, metadata: str | None, is_elsewhere: bool
+def test_table_whose_new_files_lie_elsewhere_says_by_which_property(
+    kit: Kit, data: str | None, metadata: str | None, paths: tuple[str, ...]
 ) -> None:
     kit.create()
-    location = kit.load(TABLE).location()
-    paths = {"write.data.path": data, "write.metadata.path": metadata}
-    given = {name: path.format(location=location) for name, path in paths.items() if path}
     table = kit.load(TABLE)
+    given_paths = {"write.data.path": data, "write.metadata.path": metadata}
+    given = {name: path.format(location=table.location()) for name, path in given_paths.items() if path}
     table.metadata.properties.update(given)
-    assert measure_files(table).lies_elsewhere is is_elsewhere
+    files = measure_files(table, exact=True)
+    assert (files.paths_elsewhere, files.has_location) == (paths, True)
+
+
+def test_table_without_a_file_below_its_location_says_so(kit: Kit, tmp_path: Path) -> None:
+    """Its metadata lies elsewhere, and no row has come yet: no property puts its data elsewhere."""
+    kit.create()
+    table = kit.load(TABLE)
+    table.metadata = table.metadata.model_copy(update={"location": f"file://{tmp_path}/nobody/made/it"})
+    assert [measure_files(table, exact=exact).has_location for exact in (True, False)] == [False, True]
+    table.metadata = table.metadata.model_copy(update={"location": "s3://lake/nobody/made/it"})
+    assert measure_files(table, exact=True).has_location
 
 
 @pytest.mark.parametrize(("value", "keeps"), [(None, False), ("true", False), ("TRUE", False), ("false", True)])
