@@ -32,13 +32,17 @@ COVERAGE_PROPERTY = "coverage"
 class Coverage:
     """All records of `[start, end)` are in the table, and `rules` tells how they were read.
 
-    `is_whole`: the table had no row before.
+    `is_whole`: the table had no row before. While a table that was moved back catches up, `start` is behind `end`.
     """
 
     rules: str
     start: Offsets
     end: Offsets
     is_whole: bool
+
+    def find_seen(self, topic: str, partition: int) -> int:
+        """Return the offset up to which the table may have rows: the start, after a move backwards."""
+        return max(get_offset(offsets, topic, partition) or 0 for offsets in (self.start, self.end))
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Coverage":
@@ -84,29 +88,39 @@ def extend_coverage(table: TableSession, start: Offsets, position: Position) -> 
     )
     begins = dict[tuple[str, int], int]()
     for topic, partition, offset in iterate_offsets(start):
-        reached = get_offset(before.end, topic, partition)
-        goes_on = has_all and rules == before.rules and reached == offset
-        begins[topic, partition] = before.start[topic][partition] if goes_on else max(offset, reached or 0)
+        goes_on = has_all and rules == before.rules and get_offset(before.end, topic, partition) == offset
+        seen = before.find_seen(topic, partition)
+        begins[topic, partition] = before.start[topic][partition] if goes_on else max(offset, seen)
     return _to_property(table, Coverage(rules, group_by_topic(begins), position.offsets, before.is_whole and has_all))
 
 
 def answer_coverage(table: TableSession, offsets: Offsets) -> dict[str, str]:
-    """Return the property for a rolled back table whose position is moved to `offsets`; none for other tables."""
+    """Return the property for a position that is moved to `offsets`, back or in answer to a rollback; else none."""
     state = table.require_state()
     before = read_coverage(table.pipeline.name, state)
-    if before is None or not state.is_rolled_back:
+    if before is None:
         return {}
-    is_rewound = state.position is not None and state.position.offsets == offsets
-    return _to_property(table, _rewind(before, offsets) if is_rewound else _forget(before, offsets))
+    if state.is_rolled_back:
+        is_rewound = state.position is not None and state.position.offsets == offsets
+        return _to_property(table, _rewind(before, offsets) if is_rewound else _forget(before, offsets))
+    # no merge tells it, if the table is rolled back to this very move
+    begins = {
+        (topic, partition): begin
+        if (get_offset(offsets, topic, partition) or 0) >= (get_offset(before.end, topic, partition) or 0)
+        else before.find_seen(topic, partition)
+        for topic, partition, begin in iterate_offsets(before.start)
+    }
+    moved = replace(before, start=group_by_topic(begins))
+    return {} if moved == before else _to_property(table, moved)
 
 
 def _rewind(before: Coverage, offsets: Offsets) -> Coverage:
     # main is an ancestor that stands at `offsets`: what was read behind them has left no row; nor has what a move has
-    # skipped, which ends beyond the last merge
+    # skipped, which ends beyond the last merge. An ancestor that was moved back may have rows up to the start
     begins = {
-        (topic, partition): offset
+        (topic, partition): max(offset, before.find_seen(topic, partition))
         if offset > (get_offset(before.end, topic, partition) or 0)
-        else min(offset, get_offset(before.start, topic, partition) or 0)
+        else get_offset(before.start, topic, partition) or 0
         for topic, partition, offset in iterate_offsets(offsets)
     }
     return Coverage(before.rules, group_by_topic(begins), offsets, before.is_whole)
@@ -114,7 +128,7 @@ def _rewind(before: Coverage, offsets: Offsets) -> Coverage:
 
 def _forget(before: Coverage, offsets: Offsets) -> Coverage:
     # the rows of records behind main are gone for good
-    seen = find_highest(before.end, offsets)
+    seen = find_highest(before.start, before.end, offsets)
     return Coverage(before.rules, seen, seen, before.is_whole)
 
 

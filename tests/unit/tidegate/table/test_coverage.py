@@ -7,9 +7,10 @@ from fakes import World, build_pipeline
 from fakes.orders import NAME, make_orders, send_orders
 from tidegate.flush.flush import flush
 from tidegate.model.offsets import Offsets
+from tidegate.ports.session import Session
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.reprocess.rollback import Answer, answer_rollbacks, propose_answers
-from tidegate.spec.pipeline import Pipeline, RollbackPolicy
+from tidegate.spec.pipeline import Merge, Pipeline, RollbackPolicy
 from tidegate.table.coverage import Coverage, read_coverage
 
 PIPELINE = build_pipeline()
@@ -48,6 +49,11 @@ def move(world: World, to: str) -> None:
 def roll_back(world: World, back: int) -> None:
     ancestors = world.destination.tables[NAME].ancestors()
     world.destination.rollback(NAME, ancestors[back].id)
+
+
+def cap(session: Session) -> Session:
+    """Batches of one record."""
+    return replace(session, pipeline=replace(session.pipeline, merge=Merge(max_records=1)))
 
 
 def answer(world: World, word: Answer) -> None:
@@ -90,6 +96,38 @@ def test_move_backwards_covers_nothing_before_what_the_table_had_seen(world: Wor
     assert read(world).start == read(world).end == offsets(1, 2)
     flush_more(world, "a")
     assert (read(world).start, read(world).end) == (offsets(1, 2), offsets(1, 3))
+
+
+@pytest.mark.parametrize("by_hand", [True, False])
+@pytest.mark.parametrize("is_merged", [True, False], ids=["it has begun to catch up", "it has read nothing again"])
+def test_table_that_is_rewound_to_a_move_backwards_has_rows_of_all_that_it_had_seen(
+    world: World, by_hand: bool, is_merged: bool
+) -> None:
+    """Verify in the midst of the catch-up would call these rows surplus, and its repair remove them."""
+    flush_more(world, "a", "a", "b")
+    move(world, "earliest")
+    if is_merged:
+        flush(cap(world.open_session(PIPELINE)))
+    else:
+        move(world, "{}")  # any action leaves such a snapshot
+    roll_back(world, 1)
+    if by_hand:
+        answer(world, "rewind")
+    assert flush(cap(world.open_session(PIPELINE if by_hand else REWINDING))).published
+    assert read(world).start == offsets(2, 4)
+    flush_more(world, "b")
+    assert (read(world).start, read(world).end, read(world).is_whole) == (offsets(2, 4), offsets(3, 4), True)
+
+
+def test_move_from_the_midst_of_a_catch_up_covers_nothing_before_what_the_table_had_seen(world: World) -> None:
+    flush_more(world, "a", "a", "b")
+    move(world, "earliest")
+    flush(cap(world.open_session(PIPELINE)))
+    move(world, '{"orders": {"1": 0}}')
+    flush(cap(world.open_session(PIPELINE)))
+    assert read(world).start == offsets(2, 4)
+    flush(cap(world.open_session(OTHER)))
+    assert read(world).start == offsets(2, 4)
 
 
 @pytest.mark.parametrize("by_hand", [True, False])
