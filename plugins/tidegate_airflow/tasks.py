@@ -152,7 +152,9 @@ def run_stage(
         watcher.set_checkpoint_source(checkpoint.to_dict)
     with open_step_session(name, engine, watcher) as session:
         settle_start(session)
-        batches, refused = stage_tables(wrap_with_checkpoint(session, checkpoint), Plan.from_dict(planned))
+        # a task may be cleared long after its plan
+        session = wrap_with_checkpoint(session, checkpoint)
+        batches, refused = stage_tables(session, Plan.from_dict(planned), may_be_late=True)
         queues = group_by_table(batches)
         staged = [
             {"table": queue[0].table, "batches": [batch.to_dict() for batch in shorten_queue(queue)]}

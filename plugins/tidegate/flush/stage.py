@@ -45,12 +45,12 @@ def stage(session: Session, plan: Plan) -> list[StagedBatch]:
     return batches
 
 
-def stage_tables(session: Session, plan: Plan) -> StageResult:
+def stage_tables(session: Session, plan: Plan, *, may_be_late: bool = False) -> StageResult:
     """Stage the plan. A table that fails is listed in `refusals`, and the others go on. Raises if nothing is staged.
 
     1. A batch that is already staged is used as it is.
-    2. If a batch needs a new intermediate table, it waits until the rows in the present one are published. If a later
-       run has planned its offsets anew, and these wait, it is left out.
+    2. If a batch needs a new intermediate table, it waits until the rows in the present one are published. With
+       `may_be_late`, a batch is left out whose number or offsets a later run has given to batches that wait.
     3. Tables with equal ranges share one job, and so one read of Kafka. Each job overwrites batch N under a new
        attempt.
     4. A table fails if its topic was created again or its log was cut since the plan, for a bad record, or for counts
@@ -61,13 +61,13 @@ def stage_tables(session: Session, plan: Plan) -> StageResult:
     Tables that the pipeline file no longer names are left out; `TableRemoved` if it names none. A repeat call uses what
     is staged, and stages its new batches again under their numbers, unless that would drop later ones.
     """
-    batches, failures = _stage_plan(session, plan)
+    batches, failures = _stage_plan(session, plan, may_be_late=may_be_late)
     if failures and not batches:
         raise join_failures(failures)
     return StageResult(batches, note_refusals(failures))
 
 
-def _stage_plan(session: Session, plan: Plan) -> tuple[list[StagedBatch], list[Failure]]:
+def _stage_plan(session: Session, plan: Plan, *, may_be_late: bool = False) -> tuple[list[StagedBatch], list[Failure]]:
     session = expand_template(session)
     plan = keep_known_tables(session, plan)
     # 1.
@@ -75,7 +75,7 @@ def _stage_plan(session: Session, plan: Plan) -> tuple[list[StagedBatch], list[F
     for table, queue in groupby((batch for batch in plan.tables if batch.is_resumed), key=lambda batch: batch.table):
         staged_batches += find_staged(session, open_table(session, table).intermediate, tuple(queue))
     # 2.
-    new, failures = _list_new_batches(session, plan)
+    new, failures = _list_new_batches(session, plan, may_be_late=may_be_late)
     # 3.
     for _, group in groupby(new, key=_get_group_key):
         group_batches, group_failures = _stage_group(session, plan, tuple(group))
@@ -87,7 +87,7 @@ def _stage_plan(session: Session, plan: Plan) -> tuple[list[StagedBatch], list[F
     ), failures
 
 
-def _list_new_batches(session: Session, plan: Plan) -> tuple[list[PlannedBatch], list[Failure]]:
+def _list_new_batches(session: Session, plan: Plan, *, may_be_late: bool) -> tuple[list[PlannedBatch], list[Failure]]:
     new = list[PlannedBatch]()
     failures = list[Failure]()
     for planned_batch in sorted((t for t in plan.tables if not t.is_resumed), key=_get_group_key):
@@ -101,14 +101,12 @@ def _list_new_batches(session: Session, plan: Plan) -> tuple[list[PlannedBatch],
                     planned_batch.batch,
                 )
                 continue
-            if _is_planned_anew(session, planned_batch):
-                continue
-            new.append(planned_batch)
+            if not may_be_late or not _is_planned_anew(session, planned_batch):
+                new.append(planned_batch)
     return new, failures
 
 
 def _is_planned_anew(session: Session, planned_batch: PlannedBatch) -> bool:
-    # a stage that is cleared long after its plan: its number, and its offsets, may be those of a batch that waits
     newer = next((b for b in list_waiting(session, planned_batch.table) if b.batch >= planned_batch.batch), None)
     if newer is None or (newer.batch, newer.ranges) == (planned_batch.batch, planned_batch.ranges):
         return False

@@ -49,7 +49,7 @@ def test_old_plan_does_not_write_over_a_waiting_batch_of_its_number(world: World
     for keys in ("e", "f"):
         stage_new_batches(world.open_session(CLOCKS))
         produce(world, keys)
-    assert stage_tables(world.open_session(CLOCKS), old_plan) == ([], ())
+    assert stage_tables(world.open_session(CLOCKS), old_plan, may_be_late=True) == ([], ())
     stage_new_batches(world.open_session(CLOCKS))
     forget_records(world)
     drain(world, CLOCKS)
@@ -64,7 +64,7 @@ def test_old_plan_puts_nothing_before_a_waiting_batch_of_a_later_number(world: W
     produce(world, "d")
     with suppress(TidegateError):
         flush(world.open_session(TWO, engine=FailsToMerge(world.engine, COPY)))
-    batches, refusals = stage_tables(world.open_session(TWO), old_plan)
+    batches, refusals = stage_tables(world.open_session(TWO), old_plan, may_be_late=True)
     assert ([batch.table for batch in batches], refusals) == ([ORDERS], ())
     forget_records(world)
     drain(world, TWO)
@@ -74,8 +74,8 @@ def test_old_plan_puts_nothing_before_a_waiting_batch_of_a_later_number(world: W
 def test_repeat_of_a_stage_whose_batch_waits_stages_it_again(world: World) -> None:
     produce(world, "c", "d")
     same_plan = plan(world.open_session(CLOCKS), scope=PlanScope.NEW)
-    (first,), _ = stage_tables(world.open_session(CLOCKS), same_plan)
-    (second,), _ = stage_tables(world.open_session(CLOCKS), same_plan)
+    (first,), _ = stage_tables(world.open_session(CLOCKS), same_plan, may_be_late=True)
+    (second,), _ = stage_tables(world.open_session(CLOCKS), same_plan, may_be_late=True)
     assert (first.batch, first.ranges) == (second.batch, second.ranges)
     drain(world, CLOCKS)
     assert read_ids(world) == ["a", "b", "c", "d"]
