@@ -186,8 +186,11 @@ def render_comparable(column: tuple[str, DataType | None], of: str) -> str:
     name, kind = column
     text = f"{of}.{quote(name)}"
     # in arrays and structs NULL is not equal to NULL, nor NaN to itself: they are compared as text
-    is_plain = isinstance(kind, Primitive) and kind.name not in ("FLOAT", "DOUBLE")
-    return text if is_plain else f"TO_JSON_STRING({text})"
+    is_float = isinstance(kind, Primitive) and kind.name in ("FLOAT", "DOUBLE")
+    if isinstance(kind, Primitive) and not is_float:
+        return text
+    # 0.0 and -0.0 are one value, and two texts; -0.0 + 0 is 0.0
+    return f"TO_JSON_STRING({text}{' + 0' if is_float else ''})"
 
 
 def render_from_value(column: str, schemas: tuple[Struct, Struct]) -> str:

@@ -3,6 +3,7 @@
 import pytest
 from tidegate.adapters.bigquery.types import (
     read_table_struct,
+    render_comparable,
     render_from_value,
     to_bigquery_schema,
     to_bigquery_type,
@@ -210,3 +211,15 @@ def test_value_is_cast_to_a_type_without_parameters_which_cast_does_not_take() -
         "IF(value.`s` IS NULL, NULL, STRUCT(CAST(value.`s`.`n` AS NUMERIC) AS `n`, CAST(NULL AS STRING) AS `text`, "
         "CAST(NULL AS STRUCT<`b` BIGNUMERIC>) AS `more`))"
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("DOUBLE", "TO_JSON_STRING(t.`Amount` + 0)"), ("FLOAT", "TO_JSON_STRING(t.`Amount` + 0)"),
+        ("STRING", "t.`Amount`"), ("STRUCT<a: DOUBLE>", "TO_JSON_STRING(t.`Amount`)"),
+    ],
+)  # fmt: skip
+def test_both_zeros_are_compared_as_one_value_and_not_a_number_with_itself(kind: str, text: str) -> None:
+    """As JSON these are 0.0 and -0.0: a row of history ended where nothing had changed."""
+    assert render_comparable(("Amount", parse_type(kind)), "t") == text
