@@ -153,8 +153,9 @@ def run_stage(
     with open_step_session(name, engine, watcher) as session:
         settle_start(session)
         # a task may be cleared long after its plan
-        session = wrap_with_checkpoint(session, checkpoint)
-        batches, refused = stage_tables(session, Plan.from_dict(planned), may_be_late=True)
+        batches, refused = stage_tables(
+            wrap_with_checkpoint(session, checkpoint), Plan.from_dict(planned), may_be_late=True
+        )
         queues = group_by_table(batches)
         staged = [
             {"table": queue[0].table, "batches": [batch.to_dict() for batch in shorten_queue(queue)]}
