@@ -6,7 +6,7 @@ from base64 import b64decode
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from functools import cached_property
@@ -22,6 +22,7 @@ MOMENT_PATTERN = re.compile(
 )
 NUMBER_PATTERN = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?")
 MICROSECOND_DIGITS = 6
+MAX_OFFSET = timedelta(hours=18)  # of a time from UTC, as Spark reads it
 BASE64_PATTERN = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 MAX_DECIMAL_BYTES = 16  # of a number of 38 digits
 
@@ -55,15 +56,23 @@ def find_text_kind(text: str) -> TextKind:
     if match is None and not is_date:
         return TextKind.NUMBER if NUMBER_PATTERN.fullmatch(text) else _find_encoding(text)
     at = text if match is None else f"{match[1]}T{match[2]}{(match[4] or '').replace('Z', '+00:00')}"
-    try:
-        datetime.fromisoformat(at)
-    except ValueError:
+    if not _is_held_by_columns(at):
         return TextKind.OTHER
     if match is None:
         return TextKind.DATE
     if (match[3] or "")[MICROSECOND_DIGITS:].strip("0"):
         return TextKind.FINE_MOMENT
     return TextKind.MOMENT if match[4] else TextKind.LOCAL_MOMENT
+
+
+def _is_held_by_columns(at: str) -> bool:
+    try:
+        moment = datetime.fromisoformat(at)
+        offset = moment.utcoffset() or timedelta()
+        moment.replace(tzinfo=UTC) - offset  # fails for a year outside of 1 to 9999 in UTC
+    except (ValueError, OverflowError):
+        return False
+    return abs(offset) <= MAX_OFFSET
 
 
 KINDS = {  # of values, by their types
@@ -133,6 +142,7 @@ SPARE_DIGITS = 6  # before the point of a DECIMAL, beyond those that were seen
 MAP_FIELDS = 20
 MAP_SHARE = 0.3
 YEARS = (2001, 2100)
+NANOSECONDS = (-62_135_596_800 * 10**9, 253_402_300_800 * 10**9)  # of the years 1 to 9999, since 1970
 UNITS = {"seconds": 1, "millis": 10**3, "micros": 10**6, "nanos": 10**9}
 TIME_NAME_PATTERN = re.compile(
     r"(^|_|\.)(at|ts|on|time|timestamp|date|day|since|until|expires?|created|updated|modified|deleted)(_|$)"
@@ -247,12 +257,15 @@ def _read_fraction(text: str) -> _Fraction | None:
 
 def _guess_number(numbers: Sequence[Fraction | float], integers: Sequence[int]) -> Guess:
     floats = [number for number in numbers if isinstance(number, float)]
+    too_large = sum(isinstance(number, Fraction) and math.isinf(float(number)) for number in numbers)
+    all_numbers = len(numbers) + len(integers)
+    beyond = (f"{too_large} of {all_numbers} are beyond DOUBLE, which are bad",) if too_large else ()
     if floats:
         not_finite = sum(not math.isfinite(number) for number in floats)
         remarks = (f"{format_count(not_finite, 'value')} NaN or infinite",) if not_finite else ()
         lost = sum(not _is_double(number) for number in integers)
-        check = f"{lost} of {len(numbers) + len(integers)} are whole numbers that DOUBLE does not hold, which are bad"
-        return Guess(Primitive("DOUBLE"), remarks, (check,) if lost else ())
+        check = f"{lost} of {all_numbers} are whole numbers that DOUBLE does not hold, which are bad"
+        return Guess(Primitive("DOUBLE"), remarks, (*((check,) if lost else ()), *beyond))
     fractions = [fraction for number in numbers if (fraction := _read_fraction(str(number))) is not None]
     scale = max((fraction.scale for fraction in fractions), default=0)
     significant_digits = max((fraction.digits for fraction in fractions), default=0)
@@ -273,7 +286,7 @@ def _guess_number(numbers: Sequence[Fraction | float], integers: Sequence[int]) 
         check = f"{digits_found}; a record with more than {kept_scale} decimal places is bad"
         return Guess(Primitive(f"DECIMAL(38,{kept_scale})"), mixed, (check,))
     check = f"up to {format_count(scale, 'decimal place')}; if these are amounts, declare DECIMAL(p,s)"
-    return Guess(Primitive("DOUBLE"), mixed, (check,))
+    return Guess(Primitive("DOUBLE"), mixed, (check, *beyond))
 
 
 def _is_double(number: int) -> bool:
@@ -306,8 +319,12 @@ def _guess_text(texts: Sequence[str]) -> Guess:
 
 def _guess_time(moments: Sequence[Moment]) -> Guess:
     fine = sum(moment.nanoseconds % 1000 != 0 for moment in moments)
-    finer = f"{fine} have parts of a microsecond and are bad without value.nanoseconds: truncate"
-    return Guess(Primitive("TIMESTAMP"), (), (finer,) if fine else ())
+    outside = sum(not NANOSECONDS[0] <= moment.nanoseconds < NANOSECONDS[1] for moment in moments)
+    checks = {
+        f"{fine} have parts of a microsecond and are bad without value.nanoseconds: truncate": fine,
+        f"{outside} lie outside of the years 1 to 9999 and are bad": outside,
+    }
+    return Guess(Primitive("TIMESTAMP"), (), tuple(check for check, count in checks.items() if count))
 
 
 def _guess_list(lists: Sequence[list[Any]], name: str, keeps_text: bool) -> Guess:

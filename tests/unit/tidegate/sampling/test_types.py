@@ -30,6 +30,8 @@ CASES = [
     (["1e300"], "DOUBLE", "if these are amounts"),
     (["0.12345678901234567"], "DECIMAL(38,17)", "DOUBLE would round"),
     (["9007199254740993", "0.5"], "DECIMAL(38,6)", "DOUBLE would round"),
+    (["1e400", "1.5", "-1e309"], "DOUBLE", "2 of 3 are beyond DOUBLE, which are bad"),
+    (["NaN", "1e999999999999", "2"], "DOUBLE", "1 of 3 are beyond DOUBLE, which are bad"),
     (["NaN", "1.5"], "DOUBLE", None),
     (["Infinity"], "DOUBLE", None),
     (["NaN", "9007199254740993"], "DOUBLE", "1 of 2 are whole numbers that DOUBLE does not hold"),
@@ -46,6 +48,11 @@ CASES = [
     (['"2026-02-28T10:00:00.123456789Z"'], "STRING", "parts of a microsecond"),
     (['"2026-02-28T10:00:00.123456000Z"'], "TIMESTAMP", None),
     (['"2026-02-28T25:00:00Z"'], "STRING", None),
+    (['"2026-02-28T10:00:00+18:00"', '"0001-01-01T00:00:00-18:00"'], "TIMESTAMP", None),
+    (['"2026-02-28T10:00:00+18:01"', '"2026-02-28T10:00:00Z"'], "STRING", None),
+    (['"9999-12-31T23:59:59-00:01"'], "STRING", None),
+    (['"0001-01-01T00:00:00+00:01"'], "STRING", None),
+    (['"0000-01-01"'], "STRING", None),
     (['"2026-02-28"', '""'], "STRING", "1 empty texts"),
     (['"2026-02-28"', '"n/a"'], "STRING", None),
     (['"12.50"'], "STRING", None),
@@ -83,6 +90,12 @@ PACKED_CASES = [
     ([{"a": 1}, {1: 2}], "MAP<STRING, BIGINT>", "keys: integers and texts were seen, and no type holds both"),
     ([0.5, 2**53 + 1, 2**60], "DOUBLE", "1 of 3 are whole numbers that DOUBLE does not hold"),
     ([0.5, 2**53], "DOUBLE", None),
+    ([msgpack.Timestamp(-62_135_596_800, 0), msgpack.Timestamp(253_402_300_799, 0)], "TIMESTAMP", None),
+    (
+        [msgpack.Timestamp(-62_135_596_801, 0), msgpack.Timestamp(253_402_300_800, 1)],
+        "TIMESTAMP",
+        "2 lie outside of the years 1 to 9999 and are bad",
+    ),
 ]
 
 
