@@ -7,6 +7,7 @@ the kinds that Spark's VARIANT has for them.
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from unicodedata import category
 
 from tidegate.schema.data_types import (
     Array,
@@ -31,6 +32,7 @@ WHOLE = "WHOLE"  # a number without a fraction, beyond BIGINT
 # of BigQuery, and of Iceberg
 RESERVED_BEGINS = ("_table_", "_file_", "_partition", "_row_timestamp", "__root__", "_colidentifier", "_change_")
 RESERVED_NAMES = ("_file", "_pos", "_spec_id", "_row_id", "_deleted", "_last_updated_sequence_number")
+NAME_MARKS = frozenset(" &%=+:'<>#")
 MAX_NAME_CHARACTERS = 300
 DECIMALS = {"double": "DOUBLE", "decimal": "DECIMAL(38,9)", "string": "STRING"}  # the scale of BigQuery's NUMERIC
 
@@ -137,10 +139,12 @@ def _infer_struct(kinds: Kinds, steps: Steps, infer: Infer) -> DataType | None:
 
 
 def is_column_name(name: str) -> bool:
-    """Whether each destination takes it for a column: BigQuery knows none of these characters."""
+    """Whether each destination takes it for a column: BigQuery knows letters, digits and few marks, and no symbols."""
     is_reserved = name.casefold().startswith(RESERVED_BEGINS) or name.casefold() in RESERVED_NAMES
-    has_name = bool(name.strip()) and name.isprintable() and len(name) <= MAX_NAME_CHARACTERS
-    return has_name and not is_reserved and not set(name) & set('!"$()*,./;?@[\\]^`{|}~')
+    has_name = bool(name.strip()) and len(name) <= MAX_NAME_CHARACTERS
+    # letters, marks that belong to one, digits, underscores, dashes
+    known = (char in NAME_MARKS or category(char)[0] in "LMN" or category(char) in ("Pc", "Pd") for char in name)
+    return has_name and not is_reserved and all(known)
 
 
 def _grow_type(data_type: DataType, names: Sequence[str], new_type: DataType) -> DataType | None:

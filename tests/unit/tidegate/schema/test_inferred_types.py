@@ -73,6 +73,11 @@ GROWN = {
     "another spelling inside of a struct": ({("at.City",): {"STRING"}}, [], 0),
     "fields inside of a declared column": ({("id.x",): {"BIGINT"}, ("ID",): {"BIGINT"}}, [], 0),
     "names of no column": ({("`n.x`",): {"BIGINT"}, ("_file",): {"BIGINT"}, ("$n",): {"STRING"}}, [], 0),
+    "symbols, of which BigQuery knows none": (
+        {("€",): {"BIGINT"}, ("a😀",): {"BIGINT"}, ("x°",): {"BIGINT"}, ("Größe 名_-%'",): {"BIGINT"}},
+        [("Größe 名_-%'", "BIGINT")],
+        1,
+    ),
     "an empty name": (
         {("",): {"BIGINT"}, ("``",): {"BIGINT"}, ("at.",): {"BIGINT"}, ("b",): {"BIGINT"}},
         [("b", "BIGINT")],
