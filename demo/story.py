@@ -13,6 +13,7 @@ from demo.tables import IcebergTables, Tables
 from demo.verdict import Verdict, compare_table
 from demo.view import View
 from local.errors import StackError
+from local.layout import RunDir
 from local.stack import Stack
 
 POLL_SECONDS = 3.0
@@ -66,6 +67,7 @@ def begin_story(stack: Stack, tables: Tables, rate: float, burst: int, view: Vie
             airflow.switch_on(dag)
     view.airflow_url = stack.airflow_url
     view.say(f"flush DAGs are on; watch them at {stack.airflow_url} (no log-in needed)")
+    view.say(f"the pipelines' page: {airflow.page_url}/; its commands need: source {RunDir(stack.run_dir).env_file}")
     generator.begin()
     return Story(stack, tables, generator, airflow, view)
 
@@ -186,4 +188,7 @@ def _check_moving(story: Story, progress_seconds: float) -> None:
             story.view.say(f"    {failure}")
     for member in story.progress:
         story.view.say(f"{member.pipeline}: lag={member.lag} settled={member.settled} error={member.error}")
-    raise StackError(f"no new flush for {STUCK_SECONDS:.0f} s; see the task logs above")
+    raise StackError(
+        f"no new flush for {STUCK_SECONDS:.0f} s: either a task above has failed, or this machine is too busy for the "
+        "demo; run it again when other work has ended"
+    )
