@@ -4,7 +4,7 @@ import math
 import re
 from base64 import b64decode
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
@@ -22,7 +22,7 @@ MOMENT_PATTERN = re.compile(
 )
 NUMBER_PATTERN = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?")
 MICROSECOND_DIGITS = 6
-MAX_OFFSET = timedelta(hours=18)  # of a time from UTC, as Spark reads it
+MAX_UTC_OFFSET = timedelta(hours=18)  # as Spark reads it
 BASE64_PATTERN = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 MAX_DECIMAL_BYTES = 16  # of a number of 38 digits
 
@@ -72,7 +72,7 @@ def _is_held_by_columns(at: str) -> bool:
         moment.replace(tzinfo=UTC) - offset  # fails for a year outside of 1 to 9999 in UTC
     except (ValueError, OverflowError):
         return False
-    return abs(offset) <= MAX_OFFSET
+    return abs(offset) <= MAX_UTC_OFFSET
 
 
 KINDS = {  # of values, by their types
@@ -259,13 +259,13 @@ def _guess_number(numbers: Sequence[Fraction | float], integers: Sequence[int]) 
     floats = [number for number in numbers if isinstance(number, float)]
     too_large = sum(isinstance(number, Fraction) and math.isinf(float(number)) for number in numbers)
     all_numbers = len(numbers) + len(integers)
-    beyond = (f"{too_large} of {all_numbers} are beyond DOUBLE, which are bad",) if too_large else ()
+    beyond = {f"{too_large} of {all_numbers} are beyond DOUBLE, which are bad": too_large}
     if floats:
         not_finite = sum(not math.isfinite(number) for number in floats)
         remarks = (f"{format_count(not_finite, 'value')} NaN or infinite",) if not_finite else ()
         lost = sum(not _is_double(number) for number in integers)
         check = f"{lost} of {all_numbers} are whole numbers that DOUBLE does not hold, which are bad"
-        return Guess(Primitive("DOUBLE"), remarks, (*((check,) if lost else ()), *beyond))
+        return Guess(Primitive("DOUBLE"), remarks, _list_met({check: lost} | beyond))
     fractions = [fraction for number in numbers if (fraction := _read_fraction(str(number))) is not None]
     scale = max((fraction.scale for fraction in fractions), default=0)
     significant_digits = max((fraction.digits for fraction in fractions), default=0)
@@ -286,7 +286,7 @@ def _guess_number(numbers: Sequence[Fraction | float], integers: Sequence[int]) 
         check = f"{digits_found}; a record with more than {kept_scale} decimal places is bad"
         return Guess(Primitive(f"DECIMAL(38,{kept_scale})"), mixed, (check,))
     check = f"up to {format_count(scale, 'decimal place')}; if these are amounts, declare DECIMAL(p,s)"
-    return Guess(Primitive("DOUBLE"), mixed, (check, *beyond))
+    return Guess(Primitive("DOUBLE"), mixed, (check, *_list_met(beyond)))
 
 
 def _is_double(number: int) -> bool:
@@ -320,11 +320,16 @@ def _guess_text(texts: Sequence[str]) -> Guess:
 def _guess_time(moments: Sequence[Moment]) -> Guess:
     fine = sum(moment.nanoseconds % 1000 != 0 for moment in moments)
     outside = sum(not NANOSECONDS[0] <= moment.nanoseconds < NANOSECONDS[1] for moment in moments)
-    checks = {
+    counts = {
         f"{fine} have parts of a microsecond and are bad without value.nanoseconds: truncate": fine,
         f"{outside} lie outside of the years 1 to 9999 and are bad": outside,
     }
-    return Guess(Primitive("TIMESTAMP"), (), tuple(check for check, count in checks.items() if count))
+    return Guess(Primitive("TIMESTAMP"), (), _list_met(counts))
+
+
+def _list_met(counts: Mapping[str, int]) -> tuple[str, ...]:
+    """The sentences about values of which there is one."""
+    return tuple(sentence for sentence, count in counts.items() if count)
 
 
 def _guess_list(lists: Sequence[list[Any]], name: str, keeps_text: bool) -> Guess:

@@ -40,9 +40,10 @@ class Coverage:
     end: Offsets
     is_whole: bool
 
-    def find_seen(self, topic: str, partition: int) -> int:
-        """Return the offset up to which the table may have rows: the start, after a move backwards."""
-        return max(get_offset(offsets, topic, partition) or 0 for offsets in (self.start, self.end))
+    @property
+    def seen(self) -> Offsets:
+        """Up to where the table may have rows: the start, after a move backwards."""
+        return find_highest(self.start, self.end)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Coverage":
@@ -87,10 +88,11 @@ def extend_coverage(table: TableSession, start: Offsets, position: Position) -> 
         get_offset(start, topic, partition) is not None for topic, partition, _ in iterate_offsets(before.end)
     )
     begins = dict[tuple[str, int], int]()
+    seen = before.seen
     for topic, partition, offset in iterate_offsets(start):
         goes_on = has_all and rules == before.rules and get_offset(before.end, topic, partition) == offset
-        seen = before.find_seen(topic, partition)
-        begins[topic, partition] = before.start[topic][partition] if goes_on else max(offset, seen)
+        reached = max(offset, get_offset(seen, topic, partition) or 0)
+        begins[topic, partition] = before.start[topic][partition] if goes_on else reached
     return _to_property(table, Coverage(rules, group_by_topic(begins), position.offsets, before.is_whole and has_all))
 
 
@@ -104,10 +106,11 @@ def answer_coverage(table: TableSession, offsets: Offsets) -> dict[str, str]:
         is_rewound = state.position is not None and state.position.offsets == offsets
         return _to_property(table, _rewind(before, offsets) if is_rewound else _forget(before, offsets))
     # no merge tells it, if the table is rolled back to this very move
+    seen = before.seen
     begins = {
         (topic, partition): begin
         if (get_offset(offsets, topic, partition) or 0) >= (get_offset(before.end, topic, partition) or 0)
-        else before.find_seen(topic, partition)
+        else seen[topic][partition]
         for topic, partition, begin in iterate_offsets(before.start)
     }
     moved = replace(before, start=group_by_topic(begins))
@@ -117,8 +120,9 @@ def answer_coverage(table: TableSession, offsets: Offsets) -> dict[str, str]:
 def _rewind(before: Coverage, offsets: Offsets) -> Coverage:
     # main is an ancestor that stands at `offsets`: what was read behind them has left no row; nor has what a move has
     # skipped, which ends beyond the last merge. An ancestor that was moved back may have rows up to the start
+    seen = before.seen
     begins = {
-        (topic, partition): max(offset, before.find_seen(topic, partition))
+        (topic, partition): max(offset, get_offset(seen, topic, partition) or 0)
         if offset > (get_offset(before.end, topic, partition) or 0)
         else get_offset(before.start, topic, partition) or 0
         for topic, partition, offset in iterate_offsets(offsets)
@@ -128,7 +132,7 @@ def _rewind(before: Coverage, offsets: Offsets) -> Coverage:
 
 def _forget(before: Coverage, offsets: Offsets) -> Coverage:
     # the rows of records behind main are gone for good
-    seen = find_highest(before.start, before.end, offsets)
+    seen = find_highest(before.seen, offsets)
     return Coverage(before.rules, seen, seen, before.is_whole)
 
 
