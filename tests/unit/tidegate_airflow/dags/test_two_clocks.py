@@ -156,6 +156,24 @@ def test_runs_of_both_dags_bring_rows_in_and_merges_alone_commit(world: World, m
         airflow.run_stage()
 
 
+def test_stage_that_is_cleared_long_after_its_plan_leaves_what_waits(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its plan was never staged, so later runs gave its number to other batches; Kafka has their records no more."""
+    airflow = Airflow(world, monkeypatch)
+    produce(world, "1", "a")
+    airflow.begin_run("scheduled", {"plan": "success"}, max_records=None, until_current=True, dry_run=False)
+    old_plan = flush_run.plan_staging("shop")
+    for key in ("b", "c"):
+        produce(world, "1", key)
+        airflow.run_stage()
+    for partition, log in enumerate(world.broker.partitions["orders"]):
+        world.broker.retain_from("orders", log.end, partition)
+    assert step.run_stage_ahead_step(airflow.context, "shop", old_plan, {}) == []
+    airflow.run_merges()
+    assert read_pairs(world, ORDERS) == read_pairs(world, COPY) == [("a", "1"), ("b", "1"), ("c", "1")]
+
+
 def test_results_of_tasks_are_as_short_for_a_long_queue_as_for_a_short_one(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
