@@ -238,15 +238,17 @@ def _is_uuid(leaf: Primitive) -> bool:
 
 
 def render_aligned_field(expr: str, staged_struct: Struct, target: Struct, name: str) -> str | None:
-    """Render the table's field `name` out of a staged struct, None if nothing of it is staged.
-
-    Of several names the field's own comes first, then the older ones.
-    """
+    """Render the table's field `name` out of a staged struct, None if nothing of it is staged."""
     types = dict(target.fields)
-    sources = [(n, t) for n, t in staged_struct.fields if target.find_name(n) == name]
-    sources.sort(key=lambda source: source[0].casefold() != name.casefold())
+    sources = list_sources(staged_struct, target, name)
     expressions = [render_aligned(f"{expr}.{quote(n)}", t, types[name]) for n, t in sources]
     return f"coalesce({', '.join(expressions)})" if len(expressions) > 1 else next(iter(expressions), None)
+
+
+def list_sources(staged_struct: Struct, target: Struct, name: str) -> list[tuple[str, DataType]]:
+    """List the staged fields that fill the table's field `name`: that of its own name first, then of older ones."""
+    sources = [(n, t) for n, t in staged_struct.fields if target.find_name(n) == name]
+    return sorted(sources, key=lambda source: source[0].casefold() != name.casefold())
 
 
 def find_missing_path(current: DataType, expected_type: DataType, path: Path = ()) -> Path | None:

@@ -17,7 +17,7 @@ from tidegate.schema.data_types import (
     format_type,
     parse_type,
 )
-from tidegate.schema.evolution import replace_map, to_struct
+from tidegate.schema.evolution import list_sources, replace_map, to_struct
 from tidegate.sql.googlesql import quote
 
 _BIGQUERY_TYPES = {
@@ -209,8 +209,7 @@ def render_from_key(column: str, field: str | None, schemas: tuple[Struct, Struc
 
 def _get_field(expr: str, staged_schema: Struct, target: Struct, name: str, depth: int = 0) -> str | None:
     types = dict(target.fields)
-    sources = [(n, t) for n, t in staged_schema.fields if target.find_name(n) == name]
-    sources.sort(key=lambda source: source[0].casefold() != name.casefold())
+    sources = list_sources(staged_schema, target, name)
     values = [_render_aligned(f"{expr}.{quote(n)}", t, types[name], depth) for n, t in sources]
     return f"COALESCE({', '.join(values)})" if len(values) > 1 else next(iter(values), None)
 
