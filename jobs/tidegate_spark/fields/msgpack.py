@@ -40,7 +40,7 @@ INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 WHOLE_NUMBER_PATTERN = re.compile(r"[+-]?[0-9]+\s*")
 DATE_PATTERN = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 # as Spark's parser of JSON knows them for a FLOAT or a DOUBLE
-NON_FINITE_WORDS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+NON_FINITE_SPELLINGS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 # what is a number in all formats: Python reads 1_000 and blanks around it, too
 NUMBER_PATTERN = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
@@ -330,7 +330,7 @@ def _write_scalar(value: Any) -> str | None:
         data = value.data if isinstance(value, ExtType) else value
         return f'"{base64.b64encode(data).decode()}"'
     if isinstance(value, float) and not isfinite(value):
-        return f'"{NON_FINITE_WORDS[str(value)]}"'
+        return f'"{NON_FINITE_SPELLINGS[str(value)]}"'
     if isinstance(value, str | int | float):
         return json.dumps(value, ensure_ascii=False)
     moment = _format_timestamp(value)

@@ -13,8 +13,8 @@ from tidegate.sql.spark import render_literal
 from tidegate_spark.fields.json.connect import ConnectFields
 from tidegate_spark.fields.json.inner_parts import render_inner_reason
 from tidegate_spark.fields.json.keys import (
+    IS_OBJECT_KEY,
     PLAIN_KEY_COLUMN,
-    render_is_object_text,
     render_key_object,
     render_key_struct,
     render_plain_key,
@@ -196,7 +196,7 @@ def _decode_enveloped(records: DataFrame, table: StageTable) -> DecodedValue:
     rows = read_objects(events, "kvj", key_inside, key_places or [(keys, "")], render_is_key_in_value(table))
     rows = rows.selectExpr("*", f"{render_object('j')} AS e", f"{render_object('kvj')}.payload AS kv")
     rows = rows.selectExpr("*", "e.payload AS row", f"{fields.render_kinds('e.schema.fields')} AS kinds")
-    delete = f"(value IS NULL OR {render_is_null_payload('e', 'j')})"
+    delete = f"(value IS NULL OR {render_is_null_payload()})"
     changes = rows.selectExpr(
         "*",
         f"CASE WHEN {delete} THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
@@ -212,10 +212,11 @@ def _decode_enveloped(records: DataFrame, table: StageTable) -> DecodedValue:
     return build_decoded_value(changes, fields, keys, key_reason)
 
 
-def render_is_null_payload(event: str, struct: str) -> str:
+def render_is_null_payload() -> str:
+    """Whether the envelope `e`, parsed into `j`, holds a payload that is null."""
     fields = render_keys("value_text")
     only = f"array_contains({fields}, 'payload') AND forall({fields}, k -> k IN ('schema', 'payload'))"
-    is_read = f"{event} IS NOT NULL AND {struct}.{CORRUPT_COLUMN} IS NULL AND {event}.payload IS NULL"
+    is_read = f"e IS NOT NULL AND j.{CORRUPT_COLUMN} IS NULL AND e.payload IS NULL"
     return f"coalesce({is_read} AND contains(value_text, '\"payload\"') AND {only}, false)"
 
 
@@ -303,10 +304,8 @@ def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
     bad = f"NOT is_valid_utf8(key_text) OR {render_is_not_object('key_json')} OR kj IS NULL"
     bad += f" OR kjj.{CORRUPT_COLUMN} IS NOT NULL"
     if len(fields.columns) == 1:
-        bad += (
-            f" OR NOT {render_is_object_text('key_text')} AND NOT key_text RLIKE {render_literal(BARE_VALUE_PATTERN)}"
-        )
-        bad += f" OR NOT {render_is_object_text('key_text')} AND {fields.render_is_empty('kf')}"
+        bad += f" OR NOT {IS_OBJECT_KEY} AND NOT key_text RLIKE {render_literal(BARE_VALUE_PATTERN)}"
+        bad += f" OR NOT {IS_OBJECT_KEY} AND {fields.render_is_empty('kf')}"
     inside = render_part("key_json", "$.payload")
     text = f"CASE WHEN kj.payload IS NOT NULL THEN {inside} ELSE key_json END" if key.enveloped else "key_json"
     places = (*PAYLOAD, "") if key.enveloped else ("",)

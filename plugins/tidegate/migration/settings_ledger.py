@@ -168,12 +168,12 @@ class Transform(SettingsLedger):
     @property
     def is_conditional(self) -> bool:
         """Whether a predicate chooses its records; all but tombstones have a value that can be changed."""
-        all_with_value = self.get_predicate("type").endswith(".RecordIsTombstone") and self.is_true("negate")
+        all_with_value = self.get_predicate_type().endswith(".RecordIsTombstone") and self.is_true("negate")
         return bool(self.get("predicate")) and not all_with_value
 
-    def get_predicate(self, option: str) -> str:
-        """An option of the predicate that chooses its records."""
-        return self._predicates.get(f"{self.get('predicate')}.{option}")
+    def get_predicate_type(self) -> str:
+        """The class of the predicate that chooses its records."""
+        return self._predicates.get(f"{self.get('predicate')}.type")
 
     def refuse(self, name: str, reason: str) -> None:
         self.is_refused = self.is_refused or self.has(name)

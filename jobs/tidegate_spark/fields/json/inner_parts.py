@@ -35,7 +35,7 @@ def render_inner_reason(
     if not doubt:
         return otherwise
     row = Struct(tuple((c.name, fields.get_type(c)) for c in fields.columns))
-    part = _render_first([_render_part("b", place) for place in places])
+    part = _render_first([_render_part(place) for place in places])
     entries = _render_entries(render_once(render_marked_text(fields.text), part))
     closed, growing = (
         Struct(tuple(field for field in row.fields if (field[0].casefold() in fields.growing) == grows))
@@ -113,7 +113,8 @@ def _render_entries(text: str) -> str:
     return f"from_json({text}, 'MAP<STRING, STRING>')"
 
 
-def _render_part(text: str, place: str) -> str:
+def _render_part(place: str) -> str:
+    text = "b"
     # `get_json_object` would print numbers anew
     for name in place.split(".") if place else ():
         text = f"try_element_at({_render_entries(text)}, {render_literal(name)})"
@@ -128,24 +129,25 @@ def _render_any_reason(values: str, inside: str) -> str:
     return f"get(filter(transform({values}, x -> {inside}), r -> r IS NOT NULL), 0)"
 
 
-def _render_reason(text: str, data_type: DataType, path: str, subject: str, *, grows: bool = False) -> str | None:
+def _render_reason(data_type: DataType, path: str, subject: str, *, grows: bool = False) -> str | None:
+    """Return why the value `x` is not held as it is written; None if every value is."""
     match data_type:
         case Array(element):
-            inside = _render_reason("x", element, path, subject, grows=grows)
-            return _render_any_reason(f"from_json({text}, 'ARRAY<STRING>')", inside) if inside else None
+            inside = _render_reason(element, path, subject, grows=grows)
+            return _render_any_reason("from_json(x, 'ARRAY<STRING>')", inside) if inside else None
         case Map(_, value):
-            inside = _render_reason("x", value, path, subject, grows=grows)
-            return _render_any_reason(f"map_values({_render_entries(text)})", inside) if inside else None
+            inside = _render_reason(value, path, subject, grows=grows)
+            return _render_any_reason(f"map_values({_render_entries('x')})", inside) if inside else None
         case Struct():
             reasons = [
                 *_list_name_reasons(data_type, path, subject, grows=grows),
                 *_list_field_reasons(data_type, f"{path}.", subject, grows=grows),
             ]
-            return render_once(_render_entries(text), _render_first(reasons))
+            return render_once(_render_entries("x"), _render_first(reasons))
         case Primitive(name):
             if name not in BINARY_FRACTIONS:
                 return None
-            number = f"translate({text}, '{NUMBER_MARK}', '')"
+            number = f"translate(x, '{NUMBER_MARK}', '')"
             reason = render_literal(f"{subject} field {path} is not a {name} without loss")
             return f"CASE WHEN {render_is_rounded(number, name)} THEN {reason} END"
 
@@ -153,7 +155,7 @@ def _render_reason(text: str, data_type: DataType, path: str, subject: str, *, g
 def _list_field_reasons(struct: Struct, begin: str, subject: str, *, grows: bool = False) -> list[str]:
     reasons = []
     for name, inner in struct.fields:
-        inside = _render_reason("x", inner, f"{begin}{name}", subject, grows=grows)
+        inside = _render_reason(inner, f"{begin}{name}", subject, grows=grows)
         values = f"transform(filter(map_entries(b), x -> x.key = {render_literal(name)}), x -> x.value)"
         reasons += [_render_any_reason(values, inside)] if inside else []
     return reasons

@@ -12,6 +12,8 @@ from tidegate.sql.spark import quote, render_literal, render_once
 from tidegate_spark.fields.json.objects import BLANK_CHARACTERS, Fields
 from tidegate_spark.fields.json.text import render_text_of_numbers, render_unmarked_text
 
+IS_OBJECT_KEY = f"(key_text LIKE '{{%' OR ltrim({BLANK_CHARACTERS}, key_text) LIKE '{{%')"
+
 
 def render_key_object(fields: Fields, is_enveloped: bool) -> str:
     """Return the key as an object: a lone key column may come as a bare value, 42 or "abc" instead of {"id": 42}."""
@@ -20,9 +22,9 @@ def render_key_object(fields: Fields, is_enveloped: bool) -> str:
     name = render_literal(json.dumps(fields.columns[0].name))
     wrapped = f"concat('{{', {name}, ':', key_text, '}}')"
     if not is_enveloped:
-        return f"CASE WHEN {render_is_object_text('key_text')} THEN key_text ELSE {wrapped} END"
+        return f"CASE WHEN {IS_OBJECT_KEY} THEN key_text ELSE {wrapped} END"
     return (
-        f"CASE WHEN NOT {render_is_object_text('key_text')} THEN {wrapped} "
+        f"CASE WHEN NOT {IS_OBJECT_KEY} THEN {wrapped} "
         f"WHEN contains(key_text, '\"payload\"') THEN coalesce({_render_bare_payload(name)}, key_text) "
         "ELSE key_text END"
     )
@@ -39,10 +41,6 @@ def _render_bare_payload(name: str) -> str:
     kept_payload = f"CASE WHEN coalesce({payload}, 'null') <> 'null' AND NOT {payload} LIKE '{{%' THEN {bare} END"
     struct = f"from_json({render_text_of_numbers('key_text')}, 'schema VARIANT, payload VARIANT')"
     return render_unmarked_text(render_once(struct, kept_payload))
-
-
-def render_is_object_text(text: str) -> str:
-    return f"({text} LIKE '{{%' OR ltrim({BLANK_CHARACTERS}, {text}) LIKE '{{%')"
 
 
 PLAIN_KEY_COLUMN = "key_plain"

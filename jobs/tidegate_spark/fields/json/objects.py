@@ -125,7 +125,7 @@ class Fields:
             cases.append(self._render_lack_cases(struct, subject, column))
         return render_first_reason(*cases)
 
-    def render_loss_reason(self, struct: str, subject: str, conversion: str | None = None) -> str:
+    def render_loss_reason(self, struct: str, subject: str, conversion: str) -> str:
         """Return the part of `render_reason` about fields that hold what their columns cannot.
 
         Converted the object is at `conversion`.

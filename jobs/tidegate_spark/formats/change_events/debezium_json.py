@@ -112,7 +112,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     )
     changes = events.selectExpr(
         "*",
-        f"CASE WHEN {render_is_null_payload('e', 'j')} THEN '{get_tombstone_change(table)}' "
+        f"CASE WHEN {render_is_null_payload()} THEN '{get_tombstone_change(table)}' "
         f"ELSE {render_change(table)} END AS change",
         f"{_render_located_reason(fields, table)} AS located_reason",
         *list_unknown_fields(table, "row", list_known_fields(table), [("payload", "after"), ("after",)]),
@@ -126,7 +126,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         previous_key=_render_old_key_of_row(keys, table),
         truncate_condition=IS_TRUNCATE if table.value.applies_truncates else None,
         lossy_metadata=UNKEPT,
-        is_tombstone=f"(value IS NULL OR {render_is_null_payload('e', 'j')})",
+        is_tombstone=f"(value IS NULL OR {render_is_null_payload()})",
         add_ordered_row=add_ordered_row,
     )
 
@@ -135,7 +135,7 @@ def _render_located_reason(fields: ConnectFields, table: StageTable) -> str:
     misfits = fields.render_misfits("value_text", "row", ("$.after", "$.payload.after"))
     alien = render_no_column_case(AFTER_TEXT, "row", fields, list_known_fields(table))
     return (
-        f"CASE WHEN value IS NULL OR {render_is_null_payload('e', 'j')} THEN NULL "
+        f"CASE WHEN value IS NULL OR {render_is_null_payload()} THEN NULL "
         f"WHEN j.{CORRUPT_COLUMN} IS NOT NULL AND {render_has_text_row()} THEN '{NO_DOCUMENT_REASON}' "
         f"{render_unreadable_cases('j', misfits)} {render_unknown_event_cases('row', table, is_json=True)} "
         f"{'' if table.is_partial else _render_sparse_case()} "

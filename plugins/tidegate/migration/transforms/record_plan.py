@@ -190,7 +190,7 @@ class RecordPlan:
     ignores_tombstones: bool = False
     is_change_event: bool = False
 
-    def build_select(self, fields: Collection[str] | None = None) -> str:
+    def build_select(self, fields: Collection[str] | None) -> str:
         """Empty where the record is the row. `fields`: the value's, None if unknown."""
         return self.row.render(self.list_key_columns(), self.metadata, fields)
 

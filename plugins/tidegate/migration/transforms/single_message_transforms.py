@@ -312,7 +312,7 @@ def plan_regex_router(transform: Transform, plan: RecordPlan, _: Draft) -> None:
 
 def plan_filter(transform: Transform, plan: RecordPlan, draft: Draft) -> None:
     """Records left out: tombstones by `delete: false`; others by a condition that the user writes."""
-    kind = transform.get_predicate("type").rpartition(".")[2]
+    kind = transform.get_predicate_type().rpartition(".")[2]
     if kind == "RecordIsTombstone" and not transform.is_true("negate"):
         plan.ignores_tombstones = True
         transform.map_rest("tables[].delete: false", "records without a value change nothing")
