@@ -119,8 +119,8 @@ class Supervisor:
                     self._workers[key].start()
 
     def _start_watches(self) -> None:
-        clusters = [work.monitored_backlog[0] for work in self._list_flushes() if work.monitored_backlog]
-        wanted_clusters = {json.dumps(kafka, sort_keys=True): kafka for kafka in clusters}
+        backlogs = [work.monitored_backlog for work in self._list_flushes()]  # read once: workers replace it
+        wanted_clusters = {json.dumps(backlog[0], sort_keys=True): backlog[0] for backlog in backlogs if backlog}
         for old_key in self._watches.keys() - wanted_clusters.keys():
             self._watches.pop(old_key).retire()
         for key, kafka in wanted_clusters.items():
