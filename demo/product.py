@@ -86,10 +86,11 @@ def list_dag_ids(pipeline: str) -> list[str]:
 
 
 def read_progress(environment: Mapping[str, str]) -> list[Progress]:
-    """Run `tidegate status`; empty when it does not answer in time or prints no JSON."""
+    """Run `tidegate status` and keep the demo's own; empty when it does not answer in time or prints no JSON."""
     try:
         answer = _run_command(["status", "--json"], environment, STATUS_TIMEOUT_SECONDS)
-        return [_to_progress(status) for status in json.loads(answer.stdout)["pipelines"]]
+        statuses = json.loads(answer.stdout)["pipelines"]
+        return [_to_progress(status) for status in statuses if status["pipeline"] in PIPELINES]
     except (subprocess.TimeoutExpired, ValueError, KeyError, TypeError):
         return []
 

@@ -23,7 +23,7 @@ from local.errors import StackError
 from local.kafka.cluster import name_ports, plan_kafka
 from local.keeper import Keeper
 from local.lake.plan import plan_lake
-from local.layout import RunDir
+from local.layout import ROOT, RunDir
 from local.processes import MARK_VARIABLE, Identity, end_all_processes
 from local.registry import server as registry
 from local.server import Server
@@ -90,6 +90,8 @@ def plan_stack(request: Request) -> Plan:
     if "airflow" in parts:
         plan.addresses["AIRFLOW_URL"] = f"http://{ports.HOST}:{port_numbers['airflow']}"
         plan.exported["AIRFLOW_HOME"] = str(run.airflow_home)
+        if Path(request.include) != ROOT / "include":  # commands find that of the checkout by themselves
+            plan.exported["TIDEGATE_INCLUDE"] = request.include
         queue = workers.choose_queue(parts, port_numbers, secrets.token_urlsafe(15))
         place = services.Addresses(port_numbers["airflow"], lake.metadata, queue)
         plan.servers.extend(services.build_servers(run, parts, place, Path(request.include), connections))

@@ -5,11 +5,13 @@ from collections import Counter
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
 import yaml
 
+from demo import product
 from demo.change_events import Record, choose_partition, encode_key, to_records
 from demo.generator import PARTITIONS, QUIET_PARTITION, QUIET_TABLE, _is_not_quiet
 from demo.product import _to_progress, write_include
@@ -142,6 +144,17 @@ def test_progress_says_what_waits_for_an_approval() -> None:
     status = {"pipeline": "shop_customers", "tables": [table], "partitions": [], "batches": []}
     assert _to_progress(status).held is None
     assert _to_progress({**status, "tables": [{**table, "held": {"batch": 3}}]}).held == "batch=3: held for approval"
+
+
+def test_pipeline_of_the_persons_own_beside_the_demo_is_none_of_its_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file added on the side ended the demo with KeyError: its batches belong to no table of the shop."""
+    statuses = [{"pipeline": name, "partitions": [], "tables": []} for name in ("app_users", *product.PIPELINES)]
+
+    def run_status(*_: Any) -> CompletedProcess[str]:
+        return CompletedProcess([], 0, json.dumps({"pipelines": statuses, "publications": []}))
+
+    monkeypatch.setattr(product, "_run_command", run_status)
+    assert [member.pipeline for member in product.read_progress({})] == list(product.PIPELINES)
 
 
 def test_pipelines_for_bigquery_leave_out_what_it_refuses(tmp_path: Path) -> None:

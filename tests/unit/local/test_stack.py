@@ -15,10 +15,11 @@ from local.errors import StackError, find_relevant_line
 from local.kafka.cluster import name_ports, plan_kafka
 from local.kafka.security import Guard
 from local.kafka.storage import Broker, build_settings
-from local.layout import RunDir
+from local.layout import ROOT, RunDir
 from local.processes import Identity
 from local.server import build_java_command
 from local.state import State, read_env_file, render_env_file
+from local.supervisor import Request, plan_stack
 
 Usage = namedtuple("Usage", "total used free")
 
@@ -92,6 +93,16 @@ def test_the_env_file_means_the_same_to_a_shell_and_to_us(tmp_path: Path) -> Non
     assert f"AIRFLOW_CONN_SPARK_DEFAULT={env_file['AIRFLOW_CONN_SPARK_DEFAULT']}\n" in output
     assert json.loads(env_file["AIRFLOW_CONN_SPARK_DEFAULT"])["port"] == 5678
     assert env_file["KAFKA_BOOTSTRAP"] == "127.0.0.1:1234"
+
+
+def test_env_file_leads_commands_to_the_pipelines_of_this_stack(tmp_path: Path) -> None:
+    """The commands that the page shows are typed in a shell that has sourced the file."""
+    own, checkout = tmp_path / "include", ROOT / "include"
+    plans = [
+        plan_stack(Request(str(tmp_path / f"{number}"), ["kafka", "airflow"], supervise=False, include=str(include)))
+        for number, include in enumerate((own, checkout))
+    ]
+    assert [plan.exported.get("TIDEGATE_INCLUDE") for plan in plans] == [str(own), None]
 
 
 def test_free_ports_differ_and_stay_out_of_the_range_for_outgoing_connections() -> None:
