@@ -110,12 +110,11 @@ def _run_and_report(words: argparse.Namespace, prepare: Callable[[], None] | Non
 def _run_command(words: argparse.Namespace) -> int:
     import logging
 
-    from tidegate.cli.output import PrintableFormatter
+    from tidegate.cli.output import build_log_handler
     from tidegate.settings import find_include_folder, is_checkout
 
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(PrintableFormatter("%(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(level=logging.INFO if words.verbose else logging.WARNING, handlers=[handler])
+    level = logging.INFO if words.verbose else logging.WARNING
+    logging.basicConfig(level=level, handlers=[build_log_handler(verbose=words.verbose)])
     if words.command not in NEEDS_NO_FOLDER and not (include := find_include_folder()).is_dir():
         way_out = "set TIDEGATE_INCLUDE to one with catalogs.yaml and pipelines/"
         way_out += "" if is_checkout() else ", or make it: tidegate airflow install"

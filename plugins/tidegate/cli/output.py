@@ -4,6 +4,7 @@ import argparse
 import json
 import logging
 import re
+import sys
 from typing import Any
 
 from tidegate.cli.main import COMMANDS
@@ -61,6 +62,19 @@ class PrintableFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         return make_printable(mask_addresses(super().format(record)))
+
+
+def build_log_handler(*, verbose: bool) -> logging.Handler:
+    """Return what prints log lines on standard error; PyIceberg's warnings only if `verbose`.
+
+    PyIceberg warns of commits that it repeats by itself; what it gives up becomes an error of ours.
+    """
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(PrintableFormatter("%(levelname)s %(name)s: %(message)s"))
+    if not verbose:
+        of_pyiceberg = logging.Filter("pyiceberg")
+        handler.addFilter(lambda record: record.levelno >= logging.ERROR or not of_pyiceberg.filter(record))
+    return handler
 
 
 def make_line_printable(text: str) -> str:

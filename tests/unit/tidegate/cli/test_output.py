@@ -106,6 +106,22 @@ def test_log_line_and_trace_of_a_library_have_no_secret_of_an_address_and_no_con
     assert "\x1b" not in text
 
 
+@pytest.mark.parametrize(("verbose", "shown"), [(False, ["ours", "lost"]), (True, ["retrying", "ours", "lost"])])
+def test_retry_inside_of_pyiceberg_is_said_only_on_request(
+    verbose: bool, shown: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A commit that another writer overtook is repeated there, or becomes an error of ours: all was well."""
+    handler = output.build_log_handler(verbose=verbose)
+    for name, level, message in (
+        ("pyiceberg.table", logging.WARNING, "retrying"),
+        ("pyicebergs", logging.WARNING, "ours"),
+        ("pyiceberg.io", logging.ERROR, "lost"),
+    ):
+        handler.handle(logging.LogRecord(name, level, "a.py", 1, message, (), None))
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.rpartition(": ")[2] for line in lines] == shown
+
+
 @pytest.mark.parametrize(
     ("answer", "is_taken"),
     [
