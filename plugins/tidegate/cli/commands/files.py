@@ -103,12 +103,19 @@ def _print_checked(
                 # a problem of a file that all share is printed once
                 lines += [problem for problem in checked.result.problems if problem not in lines]
             else:
-                warnings = checked.result.warnings if isinstance(checked.result, Pipeline) else ()
-                lines += [f"{checked.name}: ok", *(f"  warning: {warning}" for warning in warnings)]
+                lines += [f"{checked.name}: ok", *_describe_result(checked.result)]
         lines += [f"warning: {warning}" for warning in unread_warnings]
         nothing = f"no pipelines in {find_include_folder()}; propose one with: {FIRST_COMMAND}"
         print_text(name_command("\n".join(lines) or nothing))
     return 1 if is_wrong else 0
+
+
+def _describe_result(result: Pipeline | Publication) -> list[str]:
+    if isinstance(result, Publication):
+        return []
+    fact = "there is no key.fields: each record is appended, and none updates or deletes a row"
+    keyless = [f"  {table.name}: {fact}" for table in result.entries if not table.key_columns]
+    return [*keyless, *(f"  warning: {warning}" for warning in result.warnings)]
 
 
 def run_schema(words: argparse.Namespace) -> int:

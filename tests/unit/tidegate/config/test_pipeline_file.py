@@ -137,10 +137,26 @@ def test_validate_prints_warnings_and_succeeds(include: Path, capsys: pytest.Cap
     file = include / "pipelines" / "orders.yaml"
     file.write_text(render_source("key: {format: json}"))
     assert main(["validate", str(file)]) == 0
-    ok, warning = capsys.readouterr().out.splitlines()
+    ok, _, warning = capsys.readouterr().out.splitlines()
     assert ok == f"{file}: ok"
     assert warning.startswith("  warning: ")
     assert "no key.fields" in warning
+
+
+def test_validate_says_which_tables_have_no_key(include: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who knows upserts by the Kafka key from elsewhere would else learn from doubled rows that nothing is updated."""
+    file = include / "pipelines" / "orders.yaml"
+    tables = "[{name: lake.shop.Events}, {name: lake.shop.orders, key: {fields: [id]}}, {name: lake.shop.log}]"
+    file.write_text(render_source("value: {schema: 'id INT'}", tables=tables))
+    assert main(["validate", str(file)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"{file}: ok",
+        "  lake.shop.Events: there is no key.fields: each record is appended, and none updates or deletes a row",
+        "  lake.shop.log: there is no key.fields: each record is appended, and none updates or deletes a row",
+    ]
+    file.write_text(render_source("key: {fields: [id], schema: id INT}"))
+    assert main(["validate", str(file)]) == 0
+    assert capsys.readouterr().out == f"{file}: ok\n"
 
 
 def test_topics_that_share_keys_need_an_order(include: Path) -> None:
