@@ -27,12 +27,11 @@ class Keeper:
         mark: str,
         stop: threading.Event,
         report_change: Callable[[str, Identity, float | None], None],
-        restart: bool,
     ) -> None:
         self.server = server
         self.failed: Exception | None = None
         self.ready = threading.Event()
-        self._mark, self._stop, self._changed, self._restart = mark, stop, report_change, restart
+        self._mark, self._stop, self._changed = mark, stop, report_change
         self._leader: Identity | None = None
         self._thread = threading.Thread(target=self._run, name=server.name, daemon=True)
 
@@ -53,7 +52,7 @@ class Keeper:
             return
         self.ready.set()
         self._watch(process)
-        while self._restart and not self._stop.is_set():
+        while not self._stop.is_set():
             self._start_again()
 
     def _start(self) -> "subprocess.Popen[bytes]":

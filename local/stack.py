@@ -90,19 +90,18 @@ class Stack:
         stop_stack(self.run_dir)
 
 
-def start_stack(  # noqa: PLR0913 - one argument per decision, all but one by name
+def start_stack(
     run_dir: Path | None = None,
     parts: Collection[str] = ("kafka", "spark"),
     *,
-    supervise: bool = True,
     include: Path | None = None,
     tied_to: int | None = None,
     report: Callable[[str], None] = lambda line: None,
 ) -> Stack:
     """Start a stack and return when every server answers; an equal or larger one that is up already is returned.
 
-    `supervise` restarts servers that die. `include` is the folder of pipeline files that Airflow reads. With a process
-    id in `tied_to`, the stack goes down when that process has gone. StackError says what failed; nothing then runs.
+    `include` is the folder of pipeline files that Airflow reads. With a process id in `tied_to`, the stack goes down
+    when that process has gone. StackError says what failed; nothing then runs.
     """
     run = RunDir((run_dir or find_run_dir()).resolve())
     if unknown := sorted(set(parts) - set(PARTS)):
@@ -118,7 +117,6 @@ def start_stack(  # noqa: PLR0913 - one argument per decision, all but one by na
         request = Request(
             run_dir=str(run.path),
             parts=[part for part in PARTS if part in parts],
-            supervise=supervise,
             include=str(include or find_include_dir()),
             owner=Identity.from_pid(tied_to, "") if tied_to else None,
         )

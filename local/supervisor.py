@@ -41,7 +41,6 @@ class Request:
 
     run_dir: str
     parts: list[str]
-    supervise: bool
     include: str
     owner: Identity | None = None
 
@@ -144,8 +143,7 @@ class Supervisor:
             self._save()
             self._plan = plan_stack(self._request)
             keepers = [
-                Keeper(server, self._state.mark, self._stop, self._record_change, self._request.supervise)
-                for server in self._plan.servers
+                Keeper(server, self._state.mark, self._stop, self._record_change) for server in self._plan.servers
             ]
             self._bring_up(keepers)
             self._keep_running()

@@ -49,7 +49,7 @@ def wait_for(starts: list[int], count: int) -> None:
 
 def test_a_killed_server_comes_back_on_its_port(tmp_path: Path, mark: str) -> None:
     events, stop, port = Told(), threading.Event(), choose_ports(["web"])["web"]
-    keeper = Keeper(build_web_server(tmp_path, port), mark, stop, events, restart=True)
+    keeper = Keeper(build_web_server(tmp_path, port), mark, stop, events)
     keeper.begin()
     wait_for(events.answered, 1)
     Identity.from_pid(events.answered[0], mark).find_process().kill()  # type: ignore[union-attr]
@@ -60,22 +60,12 @@ def test_a_killed_server_comes_back_on_its_port(tmp_path: Path, mark: str) -> No
     keeper.join(5)
 
 
-def test_without_supervision_a_killed_server_stays_down(tmp_path: Path, mark: str) -> None:
-    events, stop, port = Told(), threading.Event(), choose_ports(["web"])["web"]
-    keeper = Keeper(build_web_server(tmp_path, port), mark, stop, events, restart=False)
-    keeper.begin()
-    wait_for(events.answered, 1)
-    Identity.from_pid(events.answered[0], mark).find_process().kill()  # type: ignore[union-attr]
-    keeper.join(10)
-    assert not is_answering(port)
-
-
 def test_a_server_that_exits_at_once_says_why(tmp_path: Path, mark: str) -> None:
     script = "echo starting; echo 'java.net.BindException: Address already in use' >&2; echo '  at x'; exit 3"
     server = Server(
         "broker", ("bash", "-c", script), tmp_path, tmp_path / "log", lambda _: False, build_clean_environment()
     )
-    keeper = Keeper(server, mark, threading.Event(), Told(), restart=True)
+    keeper = Keeper(server, mark, threading.Event(), Told())
     keeper.begin()
     keeper.join(10)
     message = str(keeper.failed)
@@ -90,7 +80,7 @@ def test_a_server_that_never_answers_is_given_up_and_ended(tmp_path: Path, mark:
     server = Server(
         "mute", command, tmp_path, tmp_path / "log", lambda _: False, build_clean_environment(), patience=0.5
     )
-    keeper = Keeper(server, mark, threading.Event(), events, restart=True)
+    keeper = Keeper(server, mark, threading.Event(), events)
     keeper.begin()
     keeper.join(10)
     assert "mute does not answer" in str(keeper.failed)
