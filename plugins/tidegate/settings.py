@@ -148,9 +148,9 @@ def format_path(path: Path) -> str:
     return str(resolved_path.relative_to(home)) if is_checkout() and resolved_path.is_relative_to(home) else str(path)
 
 
-def read_metrics_token(environ: Mapping[str, str] | None = None) -> str | None:
+def read_metrics_token() -> str | None:
     """Return the scraper's secret, `TIDEGATE_METRICS_TOKEN`; None: only Airflow's users may read the metrics."""
-    return (os.environ if environ is None else environ).get("TIDEGATE_METRICS_TOKEN", "").strip() or None
+    return os.environ.get("TIDEGATE_METRICS_TOKEN", "").strip() or None
 
 
 def describe_run() -> str:

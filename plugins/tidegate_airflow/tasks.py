@@ -77,7 +77,7 @@ def read_pipeline(name: str) -> Pipeline:
         return load_pipeline(find_file(find_include_folder(), "pipeline", name))
 
 
-def read_inputs(name: str, tables: Iterable[str] = ()) -> str:
+def read_inputs(name: str, tables: Iterable[str]) -> str:
     """Return a digest of what a person would change to fix a failed run: files, and these tables, or all."""
     from tidegate.monitoring.failure_streak import digest_work_inputs
 
@@ -109,7 +109,7 @@ def run_plan(
 
 
 def run_stage_ahead(
-    name: str, planned: Mapping[str, Any], engine: Engine | None = None, watcher: TaskWatcher | None = None
+    name: str, planned: Mapping[str, Any], engine: Engine | None, watcher: TaskWatcher
 ) -> tuple[list[Data], list[Data], bool]:
     """Stage beside the merges: return each table's batches, refused tables, and whether a merge is called for."""
     from tidegate.flush.flush import is_merge_called

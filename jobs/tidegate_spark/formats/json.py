@@ -135,7 +135,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     rows = _add_key_of_value(
         read_row_object(apply_own_spelling(records, (fields, columns)), "j", "row", fields), keys, table
     )
-    misfits = fields.render_misfits("value_text", render_object("j"), ("$",))
+    misfits = fields.render_misfits(render_object("j"), ("$",))
     delete = "value_text IS NULL"  # of two columns that say so, Spark need not carry the bytes along
     changes = rows.selectExpr(
         "*",
@@ -172,7 +172,7 @@ def takes_extended_key(table: StageTable) -> bool:
 
 
 def render_key_reason(
-    keys: Fields, struct: str, text: str, places: tuple[str, ...] = ("",), *, has_key_problem: bool = False
+    keys: Fields, struct: str, text: str, places: tuple[str, ...] = ("",), *, has_key_problem: bool
 ) -> str:
     """Return why the key's fields at `struct`, out of the object `text` in the value, are no key."""
     # of a value that does not fit its own columns that is said first
@@ -201,7 +201,7 @@ def _decode_enveloped(records: DataFrame, table: StageTable) -> DecodedValue:
         "*",
         f"CASE WHEN {delete} THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
         f"CASE WHEN {delete} THEN NULL {render_header_cases('value', table.value.options.get('ids'))} "
-        f"{render_unreadable_cases('j', fields.render_misfits('value_text', 'row', ('$.payload',)))} "
+        f"{render_unreadable_cases('j', fields.render_misfits('row', ('$.payload',)))} "
         "WHEN row IS NULL THEN 'the value has no payload: it is not in an envelope' "
         f"{'' if table.value.adds_columns else render_no_column_case(payload, 'row', fields, known_fields)} "
         f"{render_respelled_case(payload, 'row', fields)} "

@@ -14,7 +14,7 @@ NO_KEY_REASON = "the record has no key, and no value to take it from"
 KEY_NOT_IN_VALUE_REASON = "key.from is value, and the record has no value that shows the key"
 
 
-def add_key(decoded_value: DecodedValue, table: StageTable, decode_key: DecodeKey | None = None) -> DataFrame:
+def add_key(decoded_value: DecodedValue, table: StageTable, decode_key: DecodeKey | None) -> DataFrame:
     """Add `key_struct` and `key_reason` (NULL if the key is good) to the records of a decoded value.
 
     Keys of their own bytes are read by `decode_key`, else as their format is.

@@ -370,8 +370,8 @@ def build_outcome(
     observed: dict[str, Any],
     ranges: Ranges,
     table: StageTable,
-    unknown_fields: UnknownFields | None = None,
-    lacking: GrownColumns | None = None,
+    unknown_fields: UnknownFields | None,
+    lacking: GrownColumns | None,
 ) -> StageOutcome:
     timestamps: dict[str, dict[int, int]] = {}
     for index, (topic, partition) in enumerate(_list_observed_partitions(ranges)):

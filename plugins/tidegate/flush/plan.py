@@ -101,7 +101,7 @@ def plan(
 def plan_observed(
     session: Session,
     observed_tables: Sequence[ObservedTable],
-    at_least: int = 0,
+    at_least: int,
     stop_offsets: Offsets | None = None,
     scope: PlanScope = PlanScope.ALL,
 ) -> Plan:

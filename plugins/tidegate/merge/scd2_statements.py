@@ -27,7 +27,7 @@ def list_change_columns(table: Table) -> tuple[Column, ...]:
         Column(c.name, c.type) for c in list_destination_columns(table) if c.name not in version_columns
     )
     items = ", ".join(f"{quote(c.name)}: {c.type}" for c in list_sequence_columns(table))
-    place = {"valid_from": get_axis_type(table), "kind": "STRING", "topic": "STRING", "partition": "INT"}
+    place = {"valid_from": list_version_columns(table)[0].type, "kind": "STRING", "topic": "STRING", "partition": "INT"}
     place |= {"offset": "BIGINT", "i": "BIGINT", "timestamp": "TIMESTAMP"}
     place |= {"sequence": f"STRUCT<{items}>"} if items else {}
     return (*own_columns, *(Column(RESERVED_PREFIX + name, data_type) for name, data_type in place.items()))
@@ -40,10 +40,6 @@ def list_destination_change_columns(table: Table) -> tuple[Column, ...]:
     )
     columns = list_change_columns(table)
     return tuple(Column(c.name, destination_types.get(c.name.casefold(), c.type)) for c in columns)
-
-
-def get_axis_type(table: Table) -> str:
-    return list_version_columns(table)[0].type
 
 
 def render_history_statements(

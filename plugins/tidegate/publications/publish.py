@@ -88,7 +88,7 @@ def publish(session: PublicationSession, resynchronise: bool = False) -> Publica
     return result
 
 
-def publish_changes(session: PublicationSession, resynchronise: bool = False) -> PublicationResult:
+def publish_changes(session: PublicationSession, resynchronise: bool) -> PublicationResult:
     """Bring the topic to the table's current snapshot.
 
     1. Create topics that are missing, before the first run and before a resynchronisation.

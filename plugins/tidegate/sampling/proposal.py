@@ -77,7 +77,7 @@ class ProposedTable:
 
 
 def propose_tables(
-    sample: TopicSample, name: str, lookup: Lookup, key_fields: Sequence[str] = ()
+    sample: TopicSample, name: str, lookup: Lookup, key_fields: Sequence[str]
 ) -> tuple[ProposedTable, ...]:
     """The table `name`; for a topic with changes of several source tables one for each, named beside it."""
     samples = split_sample(sample)

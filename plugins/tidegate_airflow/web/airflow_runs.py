@@ -34,6 +34,7 @@ from tidegate_airflow.web.runs_under_way import (
 from tidegate_airflow.web.task_errors import describe_failures, find_refused_position, is_fixed, query_errors
 
 MEMBER_TASKS = ("stage", "merge")
+MAX_RUNS = 20
 UNDER_WAY = ("queued", "scheduled", "running", "deferred", "up_for_retry", "restarting")
 Data = dict[str, Any]
 
@@ -106,9 +107,10 @@ def _to_run_row(run: Any) -> Data:
     }
 
 
-def read_runs(dag_ids: Collection[str], limit: int) -> list[Data]:
+def read_runs(dag_ids: Collection[str]) -> list[Data]:
+    """Read the newest runs of these DAGs, at most `MAX_RUNS` in all."""
     with create_session() as session:
-        newest = select(DagRun).where(DagRun.dag_id.in_(list(dag_ids))).order_by(DagRun.id.desc()).limit(limit)
+        newest = select(DagRun).where(DagRun.dag_id.in_(list(dag_ids))).order_by(DagRun.id.desc()).limit(MAX_RUNS)
         return [_to_run_row(run) for run in session.scalars(newest)]
 
 

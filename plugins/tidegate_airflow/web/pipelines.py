@@ -38,7 +38,6 @@ ANSWER_TIMEOUT_SECONDS = 12.0  # seconds that the parts of one pipeline's page m
 MAX_PARTS_AT_ONCE = 16
 MAX_BATCHES = 200
 CLOCKS = ("flush", "stage")  # the DAGs that bring rows in
-MAX_RUNS = 20
 MAX_ERRORS = 8
 MAX_GROUPED_ERRORS = 40
 MAX_TEXT_CHARACTERS = 1_000  # of a record's key and value
@@ -188,7 +187,7 @@ class PipelinesView:
             "dags": {
                 kind: {"dag_id": dag, "paused": statuses[dag].paused} for kind, dag in dags.items() if dag in statuses
             },
-            "runs": airflow_runs.read_runs(dags.values(), MAX_RUNS),
+            "runs": airflow_runs.read_runs(dags.values()),
             "errors": errors[:MAX_ERRORS],
             "causes": group_causes(errors, failing_dag_ids, [dags[kind] for kind in FORMS if kind in dags]),
             "assets": airflow_runs.read_asset_ids(tables),

@@ -36,7 +36,6 @@ PAUSE_FACTOR = 5.0
 IDLE_SECONDS = 15.0  # who looks after so long waits for new numbers
 READER_THREADS = 4
 MAX_SNAPSHOTS = 20
-MAX_RUNS = 20
 MAX_ERRORS = 8
 
 
@@ -131,7 +130,7 @@ class PublicationsView:
         errors = read_errors([dag], MAX_ERRORS)
         status = airflow_runs.read_dag_statuses([dag]).get(dag)
         airflow = {
-            "runs": airflow_runs.read_runs([dag], MAX_RUNS),
+            "runs": airflow_runs.read_runs([dag]),
             "errors": errors,
             "causes": group_causes(errors, [dag] if status and status.failed else [], []),
             "assets": airflow_runs.read_asset_ids([row["table"]] if "table" in row else []),

@@ -212,11 +212,11 @@ class Fields:
             cases.append(f"WHEN {condition} AND {self.render_is_null(struct, column)} AND {has_field} THEN {reason}")
         return " ".join(cases)
 
-    def render_misfits(self, text: str, struct: str, paths: tuple[str, ...]) -> str:
-        """Return the names of fields that hold something and could not be parsed; only for records known bad."""
+    def render_misfits(self, struct: str, paths: tuple[str, ...]) -> str:
+        """Return the names of the value's fields that hold something and could not be parsed; only for bad records."""
         cases = []
         for column, data_type in self._list_types():
-            has_field = " OR ".join(_render_is_there(text, path, column) for path in paths)
+            has_field = " OR ".join(_render_is_there("value_text", path, column) for path in paths)
             cases.append(
                 f"CASE WHEN {render_is_null(f'{struct}.{quote(column.name)}', data_type)} AND ({has_field}) "
                 f"THEN {render_literal(column.name)} END"

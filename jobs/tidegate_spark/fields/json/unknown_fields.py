@@ -30,7 +30,7 @@ Path = tuple[str, ...]
 
 
 def render_unknown_fields(
-    text: str, row: str, kind: Struct | Array, paths: Sequence[Path], flat_names: Sequence[str] = ()
+    text: str, row: str, kind: Struct | Array, paths: Sequence[Path], flat_names: Sequence[str]
 ) -> str:
     """SQL: ARRAY<STRUCT<path, value>> of what a row holds that no column is for; NULL, or empty, where that is nothing.
 
@@ -175,7 +175,7 @@ OBJECT_PATTERN = r"\A\s*+\{"
 SUSPECT_PATTERN = rf"\[\s*+(?:\]|null)|\{{\s*+(?:\}}|{TEXT_PATTERN}\s*+:\s*+null)"
 
 
-def render_without_hollow_values(text: str, rows: Sequence[Path] = ()) -> str:
+def render_without_hollow_values(text: str, rows: Sequence[Path]) -> str:
     """SQL: the JSON object in `text` with null for each value in it that holds no scalar; another text as it is.
 
     The object itself, and those at the paths `rows`, stay objects.

@@ -132,7 +132,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
 
 
 def _render_located_reason(fields: ConnectFields, table: StageTable) -> str:
-    misfits = fields.render_misfits("value_text", "row", ("$.after", "$.payload.after"))
+    misfits = fields.render_misfits("row", ("$.after", "$.payload.after"))
     alien = render_no_column_case(AFTER_TEXT, "row", fields, list_known_fields(table))
     return (
         f"CASE WHEN value IS NULL OR {render_is_null_payload()} THEN NULL "

@@ -46,7 +46,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     parsed_records = read_objects(records, "j", inside, places)
     events = parsed_records.selectExpr("*", f"{render_object('j')} AS e")
     cases = " ".join(f"WHEN '{word}' THEN '{op}'" for word, op in OPERATIONS.items())
-    misfits = fields.render_misfits("value_text", "e.data", ("$.data",))
+    misfits = fields.render_misfits("e.data", ("$.data",))
     ignored_types = ", ".join(f"'{word}'" for word in IGNORED_TYPES)
     read = events.selectExpr(
         "*",

@@ -73,7 +73,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
             else []
         ),
     )
-    misfits = fields.render_misfits("value_text", "data", ("$.after", "$.before"))
+    misfits = fields.render_misfits("data", ("$.after", "$.before"))
     other_cases = f"{_render_partial_move_case(table, keys)} {_render_required_cases(table, fields)}"
     read = events.selectExpr(
         "*",

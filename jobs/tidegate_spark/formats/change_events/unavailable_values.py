@@ -114,7 +114,7 @@ def render_is_placeholder(value: str, kind: str, placeholder: str) -> str:
     return forms.get(kind, f"{value} = CAST(array({codes}) AS {kind})")
 
 
-def list_placeholder_bytes(placeholder: str, lists: bool, encoded: bool = False) -> tuple[bytes, ...]:
+def list_placeholder_bytes(placeholder: str, lists: bool, encoded: bool) -> tuple[bytes, ...]:
     """Return what the bytes of a record with the placeholder contain: JSON's forms and Avro's.
 
     `lists` adds those of lists, `encoded` the other ways of writing bytes than base64.

@@ -355,7 +355,7 @@ def _choose_columns(
     part: str,
     declared_columns: tuple[Column, ...] | None,
     schema_columns: tuple[Column, ...],
-    numbers: Collection[str] = (),
+    numbers: Collection[str],
 ) -> tuple[Column, ...]:
     """The declared columns, if the schema gives them without loss; all of the schema's if none are declared.
 

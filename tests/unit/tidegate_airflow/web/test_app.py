@@ -228,7 +228,7 @@ def test_reading_under_way_of_who_may_read_all_is_not_given_to_who_may_not(
 ) -> None:
     release, begun, asked = threading.Event(), threading.Event(), list[set[str]]()
 
-    def read_runs(dag_ids: Any, limit: int) -> list[dict[str, str]]:
+    def read_runs(dag_ids: Any) -> list[dict[str, str]]:
         asked.append(set(dag_ids))
         if len(asked) == 1:
             begun.set()
