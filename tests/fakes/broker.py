@@ -105,7 +105,7 @@ class MemoryBroker:
 
     def retain_from(self, topic: str, offset: int, partition: int = 0) -> None:
         log = self.partitions[topic][partition]
-        log.begin = offset
+        log.begin = max(log.begin, offset)
         log.records = [r for r in log.records if r.offset >= offset]
 
     def elect(self, topic: str, partition: int = 0, has: int | None = None) -> None:

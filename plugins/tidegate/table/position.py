@@ -293,9 +293,18 @@ def _check_nothing_is_lost(subject: _MessageSubject, position: Position, log: Lo
         offset = position.offsets[topic][partition]
         raise PositionLost(
             f"{subject.table}: topic={topic} partition={partition} position={offset}: the log starts at "
-            f"offset={begin}, so {format_being(begin - offset, 'offset')} gone before being read; lengthen the "
-            f"topic's retention, and move the position, e.g. with: {subject.name_move(lost_offsets)}"
+            f"offset={begin}, so {format_being(begin - offset, 'offset')} gone before being read"
+            f"{describe_all_losses(position.offsets, lost_offsets)}; lengthen the topic's retention, and move the "
+            f"position, e.g. with: {subject.name_move(lost_offsets)}"
         )
+
+
+def describe_all_losses(offsets: Offsets, begins: Offsets) -> str:
+    """Count what lies between these offsets and the log's begins, for a message that names the first partition."""
+    losses = [begin - offsets[topic][partition] for topic, partition, begin in iterate_offsets(begins)]
+    if len(losses) < 2:
+        return ""
+    return f", {format_count(sum(losses), 'offset')} of {format_count(len(losses), 'partition')} in all"
 
 
 def _check_topics_are_read(subject: _MessageSubject, position: Position, log: Log) -> None:

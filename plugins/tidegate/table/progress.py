@@ -18,7 +18,7 @@ from tidegate.spec.table import Table
 from tidegate.table.approval import HeldTable, find_asked
 from tidegate.table.log import Unreadable, filter_table_log, find_missing_topic
 from tidegate.table.position import check_home, check_log, check_not_cut, resolve_position
-from tidegate.table.queue import select_queue
+from tidegate.table.queue import describe_way_back, find_reshaped, select_queue
 from tidegate.table.session import TableSession
 
 
@@ -60,6 +60,11 @@ class ObservedTable(TableSession):
         return PositionLost(
             f"{error}; a move of the position gives up what is staged before that; decide first: {self.held.describe()}"
         )
+
+    @cached_property
+    def reshaped(self) -> StagedBatch | None:
+        """The batch that is staged behind the queue for rows of another shape, and is in no queue for that alone."""
+        return find_reshaped(self, self.end, self.staged_batches or ())
 
     def check_queue_is_known(self) -> None:
         """Raise `error`, if there is one: the table has no queue then, whatever waits for it."""
@@ -161,6 +166,19 @@ def _attach_table_log(observed: ObservedTable, log: Log, missing: Mapping[str, U
         if (end := observed.end) is not None:
             check_not_cut(observed, end, log)
             check_log(observed, end, log, rewound=rewound)
+    except PositionLost as error:
+        return replace(logged_table, error=_add_reshaped(logged_table, error))
     except (GiveUp, TopicsUnavailable) as error:
         return replace(logged_table, error=error)
     return logged_table
+
+
+def _add_reshaped(table: TableWithLog, error: PositionLost) -> PositionLost:
+    # a move of the position would give it up, and the log may have its records no more
+    batch = table.reshaped
+    if batch is None:
+        return error
+    return PositionLost(
+        f"{error}; batch={batch.batch} is staged behind the position, in another shape of the rows, and a move gives "
+        f"it up; to keep its rows, first {describe_way_back(table)}"
+    )

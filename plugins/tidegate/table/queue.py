@@ -44,6 +44,28 @@ def select_queue(
     return tuple(queue)
 
 
+def find_reshaped(
+    table: TableSession, end: Position | None, staged_batches: Sequence[StagedBatch]
+) -> StagedBatch | None:
+    """Return the batch that would be next in a queue that ends at `end`, had the rows' shape not changed since."""
+    uuid = table.state.uuid if table.state else None
+    highest = table.state.highest_batch if table.state else 0
+    for batch in staged_batches:
+        is_next = batch.ranges.continues(end.offsets) if end else not batch.follows
+        # it is in no queue, and nothing but its shape can be the reason
+        if is_next and batch.batch > highest and _fits(batch, uuid, batch.row_shape):
+            return batch
+    return None
+
+
+def describe_way_back(table: TableSession) -> str:
+    """Say how a batch is published that was staged in another shape of the rows."""
+    return (
+        "set the pipeline file, or the schema that it names, back to how it was, and run: tidegate flush "
+        f"{table.pipeline.name}; then change it again"
+    )
+
+
 def select_between(
     first: StagedBatch, last: StagedBatch, staged_batches: Sequence[StagedBatch]
 ) -> tuple[StagedBatch, ...]:

@@ -23,8 +23,15 @@ from tidegate.spec.pipeline import Pipeline, RiskPolicy
 from tidegate.spec.source import StartKind
 from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms
 from tidegate.table.log import parse_written_offsets
-from tidegate.table.position import REMAINING, find_position_cuts, name_moved, resolve_next_start
+from tidegate.table.position import (
+    REMAINING,
+    describe_all_losses,
+    find_position_cuts,
+    name_moved,
+    resolve_next_start,
+)
 from tidegate.table.progress import TableWithLog
+from tidegate.table.queue import describe_way_back
 from tidegate.table.session import TableSession
 
 
@@ -61,6 +68,8 @@ def _resolve_complete_start(table: TableWithLog) -> Offsets:
     """
     session = table.session
     log = table.log
+    if session.pipeline.on_incomplete_start == RiskPolicy.FAIL:
+        _check_reshaped(table)
     configured_start = _read_configured_start(session, log)
     start = _clamp_to_log(configured_start, log)
     ends = log.end
@@ -80,6 +89,22 @@ def _resolve_complete_start(table: TableWithLog) -> Offsets:
         if compacted and not has_rows:
             _check_complete(table, compacted, start, log)
     return start
+
+
+def _check_reshaped(table: TableWithLog) -> None:
+    batch = table.reshaped
+    start = {} if batch is None else batch.ranges.start
+    begins = table.log.find_begins_behind(start)
+    if batch is None or not begins:
+        return
+    topic, partition, begin = next(iterate_offsets(begins))
+    offset = start[topic][partition]
+    raise PositionLost(
+        f"{table.prefix}: topic={topic} partition={partition}: batch={batch.batch} is staged from offset={offset} on, "
+        f"in another shape of the rows, and the log starts at offset={begin}, so "
+        f"{format_being(begin - offset, 'offset')} gone before being read again{describe_all_losses(start, begins)}; "
+        f"to keep its rows, {describe_way_back(table)}; or set on_incomplete_start: accept if the table may lack them"
+    )
 
 
 def resolve_latest_start(pipeline: Pipeline, log: Log, committed_offsets: Offsets) -> Offsets:

@@ -1,11 +1,19 @@
 """A batch that was staged under another pipeline file is not merged under this one."""
 
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
 from fakes import World, build_pipeline, build_table
-from tidegate.flush.flush import flush
+from tidegate.errors import NothingToDo, SomeTablesFailed
+from tidegate.flush.flush import flush, stage_new_batches
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
+from tidegate.monitoring.status import read_status
 from tidegate.schema.data_types import Column
+from tidegate.spec.pipeline import Pipeline, RiskPolicy, Stage
 
+ORDERS, LOG = "lake.shop.Orders", "lake.shop.log"
 WIDER = (Column("id", "STRING"), Column("name", "STRING"), Column("colour", "STRING"))
 
 
@@ -18,3 +26,100 @@ def test_batch_staged_before_a_column_was_added_is_staged_again_with_it() -> Non
     assert not plan(world.open_session(after)).tables[0].is_resumed
     flush(world.open_session(after))
     assert world.read_rows("lake.shop.orders") == [{"id": "a", "name": "x", "colour": "red"}]
+
+
+def build(*, wider: bool = False) -> Pipeline:
+    """Two tables of one topic; only one of them gets another column."""
+    orders = build_table(ORDERS, columns=WIDER) if wider else build_table(ORDERS)
+    return build_pipeline(orders, build_table(LOG, "append"), stage=Stage(10))
+
+
+def produce(world: World, *keys: str) -> None:
+    """One record of each key in both partitions."""
+    for key in keys:
+        for partition in (0, 1):
+            world.broker.produce(
+                "orders", {"id": f"{key}{partition}"}, {"id": f"{key}{partition}", "name": key}, partition
+            )
+
+
+def lose_all(world: World) -> None:
+    for partition in (0, 1):
+        world.broker.retain_from("orders", world.broker.partitions["orders"][partition].end, partition)
+
+
+def stage_and_lose(world: World, *keys: str) -> None:
+    """The records of these keys are staged, and Kafka deletes them before anything is merged."""
+    produce(world, *keys)
+    stage_new_batches(world.open_session(build()))
+    lose_all(world)
+
+
+def drain(world: World, pipeline: Pipeline) -> None:
+    with suppress(NothingToDo):
+        for _ in range(10):
+            world.clock.tick(600_000)
+            flush(world.open_session(pipeline))
+
+
+def read_ids(world: World, table: str) -> list[str]:
+    return sorted(row["id"] for row in world.read_rows(table))
+
+
+def test_rows_staged_in_another_shape_are_named_where_the_log_has_lost_their_records() -> None:
+    """A move of the position, which the message names too, would give them up."""
+    world = World()
+    world.broker.create("orders", 2)
+    produce(world, "a")
+    drain(world, build())
+    for key, batch in (("b", 2), ("c", 4)):  # a second time too
+        stage_and_lose(world, key)
+        with pytest.raises(SomeTablesFailed) as failure:
+            flush(world.open_session(build(wider=True)))
+        (line,) = [line for line in str(failure.value).splitlines() if f"table={ORDERS}: topic" in line]
+        assert "so 1 offset is gone before being read, 2 offsets of 2 partitions in all;" in line
+        assert f"batch={batch} is staged behind the position, in another shape of the rows" in line
+        assert "back to how it was, and run: tidegate flush shop" in line
+        statuses = read_status(world.open_session(build(wider=True)))["tables"]
+        assert [status["problem"] in line for status in statuses if status["table"] == ORDERS] == [True]
+        drain(world, build())
+        produce(world, f"after {key}")
+        drain(world, build(wider=True))
+        assert read_ids(world, ORDERS) == read_ids(world, LOG)
+    assert read_ids(world, LOG) == sorted(f"{k}{p}" for k in ("a", "b", "c", "after b", "after c") for p in (0, 1))
+
+
+def test_table_without_a_position_does_not_begin_behind_what_it_staged_in_another_shape() -> None:
+    world = World()
+    world.broker.create("orders", 2)
+    stage_and_lose(world, "a", "b")
+    produce(world, "c")
+    changed = build(wider=True)
+    assert stage_new_batches(world.open_session(changed)).failure is not None
+    with pytest.raises(SomeTablesFailed) as failure:
+        flush(world.open_session(changed))
+    (line,) = [line for line in str(failure.value).splitlines() if f"table={ORDERS}: topic" in line]
+    assert "batch=1 is staged from offset=0 on, in another shape of the rows" in line
+    assert "so 2 offsets are gone before being read again, 4 offsets of 2 partitions in all" in line
+    assert "back to how it was, and run: tidegate flush shop" in line
+    drain(world, build())
+    drain(world, changed)
+    assert read_ids(world, ORDERS) == read_ids(world, LOG) == ["a0", "a1", "b0", "b1", "c0", "c1"]
+
+
+def test_table_without_a_position_leaves_out_what_it_staged_in_another_shape_if_it_may() -> None:
+    world = World()
+    world.broker.create("orders", 2)
+    stage_and_lose(world, "a")
+    produce(world, "b")
+    drain(world, replace(build(wider=True), on_incomplete_start=RiskPolicy.ACCEPT))
+    assert (read_ids(world, ORDERS), read_ids(world, LOG)) == (["b0", "b1"], ["a0", "a1", "b0", "b1"])
+
+
+def test_table_that_staged_in_another_shape_what_the_log_still_has_reads_it_again() -> None:
+    world = World()
+    world.broker.create("orders", 2)
+    produce(world, "a")
+    stage_new_batches(world.open_session(build()))
+    drain(world, build(wider=True))
+    assert read_ids(world, ORDERS) == read_ids(world, LOG) == ["a0", "a1"]

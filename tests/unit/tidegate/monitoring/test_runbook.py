@@ -23,7 +23,10 @@ FOLDER = ROOT / "docs" / "runbook"
 PAGES = {path.stem for path in FOLDER.glob("*.md")}
 ALERTS = yaml.safe_load((ROOT / "deploy" / "monitoring" / "alerts.yaml").read_text())
 # messages whose text comes from elsewhere, whole: what they are made of is looked at where it is made
-DESCRIBED_ELSEWHERE = {"position.py": ("{_describe_rollback",), "progress.py": ("{error}; a move of the position",)}
+DESCRIBED_ELSEWHERE = {
+    "position.py": ("{_describe_rollback",),
+    "progress.py": ("{error}; a move of the position", "{error}; batch="),
+}
 
 
 def read_texts(node: ast.expr) -> str:
