@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from tidegate.model.batch import PublishResult
-from tidegate.model.offsets import Offsets, Ranges, cap_ranges, get_offset
+from tidegate.model.offsets import Offsets, Ranges, cap_ranges, find_missing_ranges, get_offset
 from tidegate.model.plain_data import read_plain
 
 ID_DIGITS = 10  # of a backfill's id
@@ -115,9 +115,3 @@ def find_reach(pieces: list[Ranges], start: Offsets) -> Offsets:
         if offset is not None and begin <= offset < end:
             reach[topic][partition] = end
     return reach
-
-
-def find_missing_ranges(start: Offsets, end: Offsets) -> Ranges:
-    """Return ranges from `start` to `end` in the partitions of `start`; empty ones if `end` is not beyond it."""
-    reach = {t: {p: max(o, get_offset(end, t, p) or 0) for p, o in parts.items()} for t, parts in start.items()}
-    return Ranges.between(start, reach)

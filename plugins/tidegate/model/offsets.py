@@ -150,6 +150,12 @@ class Ranges:
         return cls({t: {int(p): (int(s), int(e)) for p, (s, e) in parts.items()} for t, parts in data.items()})
 
 
+def find_missing_ranges(start: Offsets, end: Offsets) -> Ranges:
+    """Return ranges from `start` to `end` in the partitions of `start`; empty ones if `end` is not beyond it."""
+    reach = {t: {p: max(o, get_offset(end, t, p) or 0) for p, o in parts.items()} for t, parts in start.items()}
+    return Ranges.between(start, reach)
+
+
 def cap_ranges(start: Offsets, end: Offsets, max_records: int) -> Ranges:
     """Return ranges from `start` towards `end` with a span of at most `max_records` offsets.
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, PositionLost
 from tidegate.merge.scd2_statements import refuse_history, refuse_truncates
-from tidegate.model.backfill import Backfill, TableBackfill, find_missing_ranges
+from tidegate.model.backfill import Backfill, TableBackfill
 from tidegate.model.counts import format_count
 from tidegate.model.kafka_log import Log
-from tidegate.model.offsets import Offsets, Ranges, format_names, format_partitions, get_offset
+from tidegate.model.offsets import Offsets, Ranges, find_missing_ranges, format_names, format_partitions, get_offset
 from tidegate.model.position import Position
 from tidegate.ports.session import Session
 from tidegate.spec.pipeline import Pipeline

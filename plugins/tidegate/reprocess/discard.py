@@ -73,8 +73,6 @@ def discard_dead_letters(session: Session, discards: list[ProposedDiscard], beca
 
     The action, its user and the reason are noted beside the table's position too.
     """
-    if not because.strip():
-        raise ConfigurationError("--because is empty: say why these dead letters will never be needed")
     letters = session.letters_table
     session.tables.claim(letters, describe_dead_letters(session.pipeline))
     for discard in discards:

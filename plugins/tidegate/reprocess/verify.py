@@ -26,7 +26,7 @@ from tidegate.model import resource_names
 from tidegate.model.batch import Plan, PlannedBatch, StagedBatch
 from tidegate.model.kafka_log import Log
 from tidegate.model.merge_input import MergeInput
-from tidegate.model.offsets import Offsets, Ranges, get_offset, iterate_offsets
+from tidegate.model.offsets import Offsets, Ranges, find_missing_ranges, get_offset, iterate_offsets
 from tidegate.model.ownership import describe_dead_letters, describe_memory
 from tidegate.model.position import Position
 from tidegate.model.table_state import Head
@@ -351,12 +351,7 @@ def _stage_tail(work: LogComparison) -> StagedBatch | None:
     if not work.table.spec.remembers:
         topics = session.broker.filter_compacted(topics)
     end = session.broker.read_log(topics, session.pipeline.source.isolation).end if topics else {}
-    begin = {topic: work.position.offsets[topic] for topic in topics}
-    known_end = {
-        topic: {partition: max(offset, get_offset(end, topic, partition) or 0) for partition, offset in parts.items()}
-        for topic, parts in begin.items()
-    }
-    ranges = Ranges.between(begin, known_end)
+    ranges = find_missing_ranges({topic: work.position.offsets[topic] for topic in topics}, end)
     return stage_again(work, 2, ranges, keys_only=True) if ranges.span else None
 
 

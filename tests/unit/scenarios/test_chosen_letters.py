@@ -7,7 +7,7 @@ from tidegate.flush.flush import flush
 from tidegate.merge.owed import LetterFilter
 from tidegate.model.table_state import WaitingLetter
 from tidegate.monitoring.status import read_status
-from tidegate.reprocess.discard import discard_dead_letters, propose_discards, split_into_statements
+from tidegate.reprocess.discard import discard_dead_letters, propose_discard, propose_discards, split_into_statements
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.spec.source import Errors
@@ -147,5 +147,5 @@ def test_letters_are_chosen_by_topic_reason_time_and_table(world: World) -> None
 def test_letters_are_not_discarded_without_a_reason(world: World) -> None:
     session = world.open_session(PIPELINE)
     with pytest.raises(ConfigurationError, match="say why"):
-        discard_dead_letters(session, propose_discards(session, build_filter((0, 1))), " ", "ann")
+        propose_discard(session, build_filter((0, 1)), " ")
     assert len(list_waiting_places(world)) == len(BAD_PLACES)

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tidegate.model.backfill import Backfill, TableBackfill, cut_into_slices, find_missing_ranges, find_reach
+from tidegate.model.backfill import Backfill, TableBackfill, cut_into_slices, find_reach
 from tidegate.model.offsets import Ranges
 from tidegate.reprocess.backfill_plan import ProposedBackfill
 
@@ -51,14 +51,6 @@ def test_what_is_covered_ends_at_the_first_gap(ranges: Ranges, size: int, data: 
 def test_overlapping_pieces_of_two_runners_cover_what_either_does() -> None:
     pieces = [Ranges({"t": {0: (5, 9)}}), Ranges({"t": {0: (5, 7)}}), Ranges({"t": {0: (8, 12)}})]
     assert find_reach(pieces, {"t": {0: 5}}) == {"t": {0: 12}}
-
-
-def test_nothing_is_missing_where_the_end_lies_before_the_start() -> None:
-    assert find_missing_ranges({"t": {0: 5, 1: 5}}, {"t": {0: 3, 1: 9}}).to_dict() == {"t": {"0": [5, 5], "1": [5, 9]}}
-
-
-def test_partition_that_the_position_does_not_know_has_no_later_records() -> None:
-    assert find_missing_ranges({"t": {0: 5}}, {}).span == 0
 
 
 def build_backfill(**options: object) -> Backfill:

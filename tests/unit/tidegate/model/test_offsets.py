@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tidegate.model.offsets import (
     Ranges,
     find_lowest,
+    find_missing_ranges,
     format_offsets,
     get_offset,
     iterate_offsets,
@@ -103,3 +104,11 @@ def test_only_takes_a_tables_topics() -> None:
 def test_ranges_survive_json(offsets: dict) -> None:
     ranges = Ranges.between(offsets, {t: {p: o + 3 for p, o in parts.items()} for t, parts in offsets.items()})
     assert Ranges.from_dict(ranges.to_dict()) == ranges
+
+
+def test_nothing_is_missing_where_the_end_lies_before_the_start() -> None:
+    assert find_missing_ranges({"t": {0: 5, 1: 5}}, {"t": {0: 3, 1: 9}}).to_dict() == {"t": {"0": [5, 5], "1": [5, 9]}}
+
+
+def test_partition_that_the_position_does_not_know_has_no_later_records() -> None:
+    assert find_missing_ranges({"t": {0: 5}}, {}).span == 0
