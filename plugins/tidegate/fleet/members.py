@@ -23,7 +23,7 @@ from tidegate.model.batch import Plan
 from tidegate.ports.session import Session
 from tidegate.spec.pipeline import Pipeline
 from tidegate.table.log import list_row_topics
-from tidegate.table.progress import ObservedTable, observe_tables
+from tidegate.table.observed_table import ObservedTable, observe_tables
 from tidegate.table.session import expand_template
 from tidegate.wiring.pipeline import NoEngine, SharedParts, assemble_loaded_pipeline
 

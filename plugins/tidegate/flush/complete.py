@@ -9,8 +9,8 @@ from tidegate.model.position import Position
 from tidegate.ports.session import Session
 from tidegate.spec.runtime import Period
 from tidegate.spec.time_text import to_utc_datetime
+from tidegate.table.observed_table import observe_tables
 from tidegate.table.pipeline_progress import measure_progress
-from tidegate.table.progress import observe_tables
 from tidegate.table.session import check_table_is_known
 
 log = logging.getLogger(__name__)

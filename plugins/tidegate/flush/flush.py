@@ -26,7 +26,7 @@ from tidegate.model.batch import Plan, PlanScope, PublishedBatch, Refusal, Stage
 from tidegate.model.counts import format_count
 from tidegate.model.offsets import Offsets
 from tidegate.ports.session import Session
-from tidegate.table.progress import observe_tables
+from tidegate.table.observed_table import observe_tables
 from tidegate.table.queue import count_mergeable, count_staged_rows, is_queue_full
 from tidegate.table.session import expand_template
 

@@ -14,8 +14,8 @@ from tidegate.model.offsets import Offsets, find_lowest, format_offsets, get_off
 from tidegate.ports.session import Session
 from tidegate.spec.source import StartKind
 from tidegate.table.log import filter_table_log, list_ignored_topics, list_row_topics, read_known_log
+from tidegate.table.observed_table import ObservedTable, observe_tables
 from tidegate.table.pipeline_progress import PipelineProgress, measure_progress
-from tidegate.table.progress import ObservedTable, observe_tables
 from tidegate.table.risks import find_risks
 from tidegate.table.session import TableSession, expand_template
 from tidegate.table.start_offsets import resolve_latest_start

@@ -12,8 +12,8 @@ from tidegate.merge.owed import record_history
 from tidegate.model.batch import PublishedBatch, PublishOutcome, StagedBatch
 from tidegate.ports.session import Session
 from tidegate.table.approval import Hold, find_last_hold
+from tidegate.table.observed_table import ObservedTable, observe_tables
 from tidegate.table.position import resolve_position
-from tidegate.table.progress import ObservedTable, observe_tables
 from tidegate.table.queue import (
     combine_batches,
     describe_full_queue,

@@ -39,8 +39,8 @@ from tidegate.model.position import WatermarkSide
 from tidegate.ports.session import Session
 from tidegate.spec.runtime import UseWhen
 from tidegate.table.log import explain_no_row_topics, read_known_log
+from tidegate.table.observed_table import ObservedTable, TableWithLog, attach_log, observe_tables
 from tidegate.table.position import check_truncates_are_ordered
-from tidegate.table.progress import ObservedTable, TableWithLog, attach_log, observe_tables
 from tidegate.table.queue import (
     combine_batches,
     count_mergeable,

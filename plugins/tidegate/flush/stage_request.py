@@ -37,7 +37,7 @@ from tidegate.table.columns import (
     stages_kept_columns,
 )
 from tidegate.table.compatibility import check_adopted_types, check_compatible, list_key_limits, list_value_limits
-from tidegate.table.progress import observe_tables
+from tidegate.table.observed_table import observe_tables
 from tidegate.table.queue import describe_shape
 from tidegate.table.session import TableSession, find_table, format_pins, open_table, pin_dimensions
 

@@ -31,6 +31,7 @@ from tidegate.ports.session import Session
 from tidegate.reprocess.backfill import read_applied_slices, read_open_backfills
 from tidegate.spec.time_text import format_time_ms
 from tidegate.table.history import list_actions
+from tidegate.table.observed_table import read_staged
 from tidegate.table.pipeline_progress import (
     PartitionProgress,
     PipelineProgress,
@@ -38,7 +39,6 @@ from tidegate.table.pipeline_progress import (
     find_common_time,
     read_pipeline_progress,
 )
-from tidegate.table.progress import read_staged
 from tidegate.table.risks import find_risks
 
 MAX_BATCHES = 10

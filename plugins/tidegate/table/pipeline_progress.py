@@ -13,7 +13,7 @@ from tidegate.model.table_state import NO_TOPIC_ID, is_recreated
 from tidegate.ports.session import Session
 from tidegate.spec.source import StartKind
 from tidegate.table.log import Unreadable, list_ignored_topics, read_known_log
-from tidegate.table.progress import ObservedTable, TableWithLog, attach_log, observe_tables, refuse_table
+from tidegate.table.observed_table import ObservedTable, TableWithLog, attach_log, observe_tables, refuse_table
 from tidegate.table.queue import find_rowless_end
 from tidegate.table.session import expand_template
 from tidegate.table.start_offsets import resolve_batch_start, resolve_first_start

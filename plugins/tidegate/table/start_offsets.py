@@ -23,6 +23,7 @@ from tidegate.spec.pipeline import Pipeline, RiskPolicy
 from tidegate.spec.source import StartKind
 from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms
 from tidegate.table.log import parse_written_offsets
+from tidegate.table.observed_table import TableWithLog
 from tidegate.table.position import (
     REMAINING,
     describe_all_losses,
@@ -30,7 +31,6 @@ from tidegate.table.position import (
     name_moved,
     resolve_next_start,
 )
-from tidegate.table.progress import TableWithLog
 from tidegate.table.queue import describe_way_back
 from tidegate.table.session import TableSession
 

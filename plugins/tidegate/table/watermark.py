@@ -13,7 +13,7 @@ from tidegate.ports.session import Session
 from tidegate.spec.source import StartKind
 from tidegate.spec.table import Table
 from tidegate.table.log import list_row_topics
-from tidegate.table.progress import ObservedTable, read_staged
+from tidegate.table.observed_table import ObservedTable, read_staged
 from tidegate.table.queue import find_rowless_end
 
 log = logging.getLogger(__name__)

@@ -53,7 +53,7 @@ from tidegate.spec.table import Table
 from tidegate.table.columns import list_destination_columns
 from tidegate.table.compatibility import check_compatible
 from tidegate.table.log import explain_no_row_topics, read_known_log
-from tidegate.table.progress import attach_log, observe_tables
+from tidegate.table.observed_table import attach_log, observe_tables
 from tidegate.table.risks import find_lost_rows
 from tidegate.table.session import TableSession, describe_table, expand_template
 from tidegate.wiring.pipeline import NoEngine, SharedParts, assemble_loaded_pipeline

@@ -14,13 +14,13 @@ from tidegate.monitoring.status import find_unpublished
 from tidegate.ports.session import Session
 from tidegate.spec.pipeline import FileDescription
 from tidegate.table.log import read_known_log
+from tidegate.table.observed_table import ObservedTable, observe_tables
 from tidegate.table.pipeline_progress import (
     PipelineProgress,
     check_schemas,
     compare_with_log,
     read_connector_heartbeat_ms,
 )
-from tidegate.table.progress import ObservedTable, observe_tables
 from tidegate.table.session import expand_template
 
 from tidegate_airflow.web.messages import describe_problem

@@ -7,7 +7,7 @@ from fakes import FailsToMerge, World, build_pipeline, build_table
 from tidegate.errors import NothingToDo, RetryLater, SomeTables
 from tidegate.flush.flush import flush
 from tidegate.spec.pipeline import Pipeline
-from tidegate.table.progress import observe_tables
+from tidegate.table.observed_table import observe_tables
 
 LOG, ORDERS = "lake.shop.log", "lake.shop.orders"
 

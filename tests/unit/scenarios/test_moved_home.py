@@ -82,7 +82,7 @@ def world() -> World:
 
 @pytest.mark.guard(
     "a file that leads to other tables of the pipeline's own is refused by every plan",
-    file="plugins/tidegate/table/progress.py",
+    file="plugins/tidegate/table/observed_table.py",
     text="            check_home(table)\n",
     off="            pass\n",
 )

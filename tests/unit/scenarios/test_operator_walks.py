@@ -24,7 +24,7 @@ from tidegate.reprocess.record import parse_address
 from tidegate.reprocess.rollback import answer_rollbacks, propose_answers, propose_undos, undo_rollbacks
 from tidegate.reprocess.skip import propose_skips, skip_record
 from tidegate.spec.pipeline import Stage
-from tidegate.table.progress import observe_tables
+from tidegate.table.observed_table import observe_tables
 
 NAMES = ("lake.shop.one", "lake.shop.two", "lake.shop.three")
 MODES = ("upsert_delete", "upsert_delete", "upsert", "append")

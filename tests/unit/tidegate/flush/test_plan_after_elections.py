@@ -65,7 +65,7 @@ def test_rebase_of_another_partition_hides_no_cut(world: World) -> None:
 
 @pytest.mark.guard(
     "a log that was cut and has grown again is refused",
-    file="plugins/tidegate/table/progress.py",
+    file="plugins/tidegate/table/observed_table.py",
     text="            check_not_cut(observed, end, log)\n",
     off="",
     case="3",

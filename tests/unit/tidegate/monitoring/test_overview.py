@@ -18,8 +18,8 @@ from tidegate.schema.data_types import Column
 from tidegate.spec.source import Errors, Start, StartKind
 from tidegate.table.history import find_last_advances
 from tidegate.table.log import read_log
+from tidegate.table.observed_table import observe_tables
 from tidegate.table.pipeline_progress import compare_with_log, read_pipeline_progress
-from tidegate.table.progress import observe_tables
 
 TWO = (build_table("lake.shop.left", topics=("left",)), build_table("lake.shop.right", topics=("right",)))
 

@@ -25,7 +25,7 @@ ALERTS = yaml.safe_load((ROOT / "deploy" / "monitoring" / "alerts.yaml").read_te
 # messages whose text comes from elsewhere, whole: what they are made of is looked at where it is made
 DESCRIBED_ELSEWHERE = {
     "position.py": ("{_describe_rollback",),
-    "progress.py": ("{error}; a move of the position", "{error}; batch="),
+    "observed_table.py": ("{error}; a move of the position", "{error}; batch="),
 }
 
 

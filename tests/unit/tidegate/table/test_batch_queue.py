@@ -28,7 +28,7 @@ from tidegate.model.offsets import Ranges
 from tidegate.monitoring.status import read_status
 from tidegate.ports.session import Job
 from tidegate.spec.pipeline import Heartbeat, RiskPolicy, Stage
-from tidegate.table.progress import observe_tables
+from tidegate.table.observed_table import observe_tables
 from tidegate.table.queue import combine_batches, select_between, take_group
 
 ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"

@@ -1,4 +1,4 @@
-"""One state per step: where each table stands, what waits in its queue, the log that feeds it, or why it cannot go on.
+"""Each table as a step reads it at its begin: where it stands, what waits in its queue, or why it cannot go on.
 
 Tables are read first, each once, and the log afterwards: what another run publishes in between must not look like a log
 that lost its end.
