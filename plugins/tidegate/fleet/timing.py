@@ -57,10 +57,10 @@ def is_member_due(pipeline: Pipeline, clock: Clock, last: float | None, now: flo
     # of what is not remembered (a new member, a store that cannot be read), or was noted before the clock was set back,
     # the tick before is taken
     is_known = last is not None and (last <= now or pipeline.merge.cron is None)
-    due_ms = build_flush_schedule(pipeline).find_due(last if is_known else now - clock.seconds, now)
+    due_at = build_flush_schedule(pipeline).find_due(last if is_known else now - clock.seconds, now)
     # runs start a little early or late: half a tick decides
     slack = 0.0 if pipeline.merge.cron is not None else clock.seconds / 2
-    return due_ms is not None and due_ms - slack <= now
+    return due_at is not None and due_at - slack <= now
 
 
 def keeps_own_time(pipeline: Pipeline, clock: Clock) -> bool:

@@ -163,9 +163,9 @@ class Worker:
         self._began = min(self._began, now)  # the clock was set back
         if self._schedule.cron is not None:
             self._last = min(self._last, now)
-        due_seconds = self._find_due(self._schedule, now)
-        if not is_called and (due_seconds is None or due_seconds > now):
-            return LOOK_SECONDS if due_seconds is None else min(LOOK_SECONDS, due_seconds - now)
+        due_at = self._find_due(self._schedule, now)
+        if not is_called and (due_at is None or due_at > now):
+            return LOOK_SECONDS if due_at is None else min(LOOK_SECONDS, due_at - now)
         if not self._shared.slots.acquire(self._must_end):
             return 0.0
         try:
@@ -176,13 +176,13 @@ class Worker:
         return 0.0
 
     def _find_due(self, schedule: Schedule, now: float) -> float | None:
-        due_seconds = schedule.find_due(self._last if self._has_run else None, now, self._began)
-        if due_seconds is None:
+        due_at = schedule.find_due(self._last if self._has_run else None, now, self._began)
+        if due_at is None:
             return self._find_retry(now) if schedule.runs_at_start else None
         # not of maintenance or a verification: they take long, and a delay of theirs delays no rows
         if not self._failed_in_passing or schedule.delay_seconds:
-            return due_seconds
-        return min(due_seconds, self._find_retry(now) or due_seconds)
+            return due_at
+        return min(due_at, self._find_retry(now) or due_at)
 
     def _find_retry(self, now: float) -> float | None:
         if not self._has_run or not (self._streak or self._was_late):

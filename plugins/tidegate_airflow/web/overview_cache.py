@@ -109,7 +109,7 @@ class OverviewCache:
             for place, members in places.items():
                 for name in members:
                     self._known[name].place = place
-            self._due = {place: due_seconds for place, due_seconds in self._due.items() if place in places}
+            self._due = {place: due_at for place, due_at in self._due.items() if place in places}
             now = time.monotonic()
             idle = {p: members for p, members in places.items() if p not in self._busy and now >= self._due.get(p, 0.0)}
             self._busy |= dict.fromkeys(idle, now)
