@@ -112,7 +112,7 @@ def find_schema_changes(
     changes = tuple(_compare_structs(compared, (), current, expected_struct))
     filled_columns = {current.find_name(name) for name, _ in expected_struct.fields}
     for name in sorted(current.required - current.defaulted_fields - filled_columns):
-        raise _check_unfilled(compared, (name,), current, "make it optional, or add it to value.schema")
+        raise _build_unfilled_error(compared, (name,), current, "make it optional, or add it to value.schema")
     return changes
 
 
@@ -123,7 +123,7 @@ def _compare_structs(
     for name, data_type in expected_struct.fields:
         own_name = current.find_name(name)
         if own_name is None:
-            yield _check_added(compared, (*path, name), data_type)
+            yield _plan_addition(compared, (*path, name), data_type)
             continue
         field_path = (*path, own_name)
         yield from _compare_types(compared, field_path, types[own_name], data_type)
@@ -139,7 +139,7 @@ def _compare_structs(
     )
     for own_name in sorted(missing):
         if own_name in current.identifier_fields or not compared.rules.relax:
-            raise _check_unfilled(compared, (*path, own_name), current, "make it optional, or allow evolve.relax")
+            raise _build_unfilled_error(compared, (*path, own_name), current, "make it optional, or allow evolve.relax")
         yield SchemaChange(ChangeKind.RELAX, (*path, own_name), format_type(types[own_name]))
 
 
@@ -162,10 +162,10 @@ def _compare_types(
         case Primitive(), Primitive() if _is_wider(expected_type, current) and compared.rules.widen:
             yield SchemaChange(ChangeKind.WIDEN, path, format_type(expected_type), format_type(current))
         case _:
-            raise _refuse_change(compared, path, current, expected_type)
+            raise _build_change_error(compared, path, current, expected_type)
 
 
-def _check_added(compared: _Compared, path: Path, data_type: DataType) -> SchemaChange:
+def _plan_addition(compared: _Compared, path: Path, data_type: DataType) -> SchemaChange:
     added_names = {".".join(path).lower(), *list_full_names(data_type, ".".join(path))}
     if taken_names := sorted(added_names & compared.full_names):
         problem = f"the table has {taken_names[0]} already, as a column or as a part of one"
@@ -176,14 +176,16 @@ def _check_added(compared: _Compared, path: Path, data_type: DataType) -> Schema
     raise compared.build_error(path, problem, "add the column by hand, or allow it")
 
 
-def _check_unfilled(compared: _Compared, path: Path, current: Struct, remedy: str) -> IncompatibleSchema:
+def _build_unfilled_error(compared: _Compared, path: Path, current: Struct, remedy: str) -> IncompatibleSchema:
     if path[-1] not in current.identifier_fields:
         return compared.build_error(path, "required, and the pipeline does not fill it", remedy)
     problem = "one of the table's identifier fields, so it is required, and the pipeline does not fill it"
     return compared.build_error(path, problem, "add it to value.schema, or drop the table's identifier fields")
 
 
-def _refuse_change(compared: _Compared, path: Path, current: DataType, expected_type: DataType) -> IncompatibleSchema:
+def _build_change_error(
+    compared: _Compared, path: Path, current: DataType, expected_type: DataType
+) -> IncompatibleSchema:
     problem = f"incompatible change from type={format_type(current)} to type={format_type(expected_type)}"
     if _is_wider(expected_type, current):
         return compared.build_error(path, f"{problem}, and evolve.widen=false", "widen it by hand, or allow it")
