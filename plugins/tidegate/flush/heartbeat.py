@@ -23,7 +23,7 @@ from tidegate.table.watermark import (
     commit_to_group,
     compute_low_watermark,
     explain_empty_watermark,
-    find_foreign_positions,
+    find_positions_of_other_clusters,
     find_topics_of_other_clusters,
     list_existing_topics,
 )
@@ -31,9 +31,9 @@ from tidegate.table.watermark import (
 log = logging.getLogger(__name__)
 
 
-def apply_offset_hook(session: Session, published_offsets: Offsets, quiet: Offsets) -> Offsets:
+def apply_offset_hook(session: Session, published_offsets: Offsets, ignored_ends: Offsets) -> Offsets:
     """Return the offsets as the pipeline's hook changes them; `GiveUp` if it lowers one, or raises one too far."""
-    offsets = merge_offsets(published_offsets, quiet)
+    offsets = merge_offsets(published_offsets, ignored_ends)
     if session.heartbeat_hook is None:
         return offsets
     place = f"pipeline={session.pipeline.name} heartbeat.hook={session.pipeline.heartbeat.hook}"
@@ -233,7 +233,7 @@ def _compute_offsets(session: Session, tables: Sequence[ObservedTable]) -> tuple
     if ignored_topics:
         kafka_log = session.broker.read_log(ignored_topics, session.pipeline.source.isolation)
         # the group is left alone if all tables were filled from another cluster
-        is_foreign = 0 < len(tables) == len(find_foreign_positions(tables, kafka_log.cluster_id))
+        is_foreign = 0 < len(tables) == len(find_positions_of_other_clusters(tables, kafka_log.cluster_id))
         ignored_ends = {} if is_foreign else kafka_log.end
     own_offsets = compute_low_watermark(session, tables)
     own_offsets = merge_offsets(_find_empty_start(session, tables, own_offsets), own_offsets)

@@ -48,7 +48,7 @@ def compute_low_watermark(session: Session, tables: Sequence[ObservedTable]) -> 
     if failures and len(failures) == len(tables):
         raise failures[0]
     held_offsets = _hold_absent_tables(session, _find_lowest_marks(marks), absent)
-    return _restart_replaced_topics(session, tables, held_offsets)
+    return _restart_recreated_topics(session, tables, held_offsets)
 
 
 def _find_lowest_marks(marks: Sequence[tuple[Table, Offsets]]) -> Offsets:
@@ -61,7 +61,7 @@ def _find_lowest_marks(marks: Sequence[tuple[Table, Offsets]]) -> Offsets:
     return lowest
 
 
-def _restart_replaced_topics(session: Session, tables: Sequence[ObservedTable], offsets: Offsets) -> Offsets:
+def _restart_recreated_topics(session: Session, tables: Sequence[ObservedTable], offsets: Offsets) -> Offsets:
     positions = [table.end for table in tables if table.end is not None and not table.end.outside]
     recorded_ids = [(topic, topic_id) for position in positions for topic, topic_id in position.topic_ids.items()]
     if not any(topic in offsets for topic, _ in recorded_ids):
@@ -69,10 +69,10 @@ def _restart_replaced_topics(session: Session, tables: Sequence[ObservedTable], 
     cluster_id, ids = _read_topic_ids(session, tuple(offsets))
     foreign_topics = find_topics_of_other_clusters(tables, cluster_id)
     known_ids = [(topic, topic_id) for topic, topic_id in recorded_ids if topic in ids and topic not in foreign_topics]
-    replaced = {topic for topic, recorded in known_ids if is_recreated(recorded, ids[topic])}
-    lasting = {t: parts for t, parts in offsets.items() if t not in replaced and t not in foreign_topics}
+    recreated_topics = {topic for topic, recorded in known_ids if is_recreated(recorded, ids[topic])}
+    lasting = {t: parts for t, parts in offsets.items() if t not in recreated_topics and t not in foreign_topics}
     # with the old offset, a table that begins at the group's offsets would leave out the first records of the new topic
-    topics = tuple(topic for topic in offsets if topic in replaced)
+    topics = tuple(topic for topic in offsets if topic in recreated_topics)
     return lasting | session.broker.read_log(topics, session.pipeline.source.isolation).begin if topics else lasting
 
 
@@ -82,7 +82,7 @@ def explain_empty_watermark(session: Session, tables: Sequence[ObservedTable]) -
     if not topics:
         return NothingToDo(f"{place}: no table has a position yet, so there is none to commit")
     cluster_id, _ = _read_topic_ids(session, tuple(sorted(topics)))
-    recorded_ids = {position.cluster_id for position in find_foreign_positions(tables, cluster_id)}
+    recorded_ids = {position.cluster_id for position in find_positions_of_other_clusters(tables, cluster_id)}
     if not recorded_ids:
         return NothingToDo(
             f"{place}: no table that counts for the group has a position yet, so there is none to commit"
@@ -93,14 +93,14 @@ def explain_empty_watermark(session: Session, tables: Sequence[ObservedTable]) -
     )
 
 
-def find_foreign_positions(tables: Sequence[ObservedTable], cluster_id: str) -> list[Position]:
+def find_positions_of_other_clusters(tables: Sequence[ObservedTable], cluster_id: str) -> list[Position]:
     """Return the positions that are of another cluster than this one; none if the id is not known."""
     positions = (table.end for table in tables if table.end is not None)
     return [position for position in positions if cluster_id and position.cluster_id not in ("", cluster_id)]
 
 
 def find_topics_of_other_clusters(tables: Sequence[ObservedTable], cluster_id: str) -> set[str]:
-    return {topic for position in find_foreign_positions(tables, cluster_id) for topic in position.offsets}
+    return {topic for position in find_positions_of_other_clusters(tables, cluster_id) for topic in position.offsets}
 
 
 def _read_topic_ids(session: Session, topics: tuple[str, ...]) -> tuple[str, dict[str, str]]:

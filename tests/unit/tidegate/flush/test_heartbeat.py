@@ -300,8 +300,8 @@ def test_old_offsets_are_not_committed_for_a_topic_that_was_created_again(kind: 
 @pytest.mark.guard(
     "the group of another cluster is left alone",
     file="plugins/tidegate/table/watermark.py",
-    text="if t not in replaced and t not in foreign_topics}",
-    off="if t not in replaced}",
+    text="if t not in recreated_topics and t not in foreign_topics}",
+    off="if t not in recreated_topics}",
     case="group",
 )
 @pytest.mark.parametrize("kind", ["earliest", "group", "latest"])
