@@ -230,11 +230,11 @@ def _find_touched_groups(spark: SparkSession, job: PublishJob, touched_rows: Tou
         f"SELECT struct(*) AS one, {weight} AS weight FROM ({rows})"
         for rows, weight in ((touched_rows.old, -1), (touched_rows.new, 1))
     ]
-    changed_files = (
+    changed_rows = (
         f"SELECT one.* FROM (SELECT first(one) AS one FROM ({' UNION ALL '.join(sides)}) "
         f"GROUP BY {render_json('one')} HAVING sum(weight) <> 0)"
     )
-    groups = spark.sql(_render_query(spark, job, job.grouped.keys_sql, changed_files, job.position.joined))
+    groups = spark.sql(_render_query(spark, job, job.grouped.keys_sql, changed_rows, job.position.joined))
     return groups.select(*map(quote, job.grouped.matched_keys)).distinct()
 
 

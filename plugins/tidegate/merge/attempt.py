@@ -67,12 +67,12 @@ class Attempt:
         return self.table.require_state()
 
     @property
-    def told_summary(self) -> dict[str, str]:
+    def own_summary(self) -> dict[str, str]:
         return {**self.summary, "tidegate.pipeline": self.table.pipeline.name}
 
     @property
     def written_summary(self) -> dict[str, str]:
-        return {**self.told_summary, ATTEMPT_PROPERTY: self.id}
+        return {**self.own_summary, ATTEMPT_PROPERTY: self.id}
 
     def is_own_head(self, head: Head | None, parent_id: int | None) -> TypeGuard[Head]:
         """Whether this attempt wrote the snapshot, directly above that parent."""
@@ -202,7 +202,7 @@ def _write_on_branch(attempt: Attempt, *statements: str) -> Head:
     # a destination without branches gets nothing yet: its swap runs the statements
     if not attempt.table.has_branches:
         before = attempt.state.snapshot_id or 0
-        return Head(before + 1, before, attempt.told_summary, statements)
+        return Head(before + 1, before, attempt.own_summary, statements)
     with _drop_branch_on_failure(attempt):
         attempt.session.commits.start_branch(attempt.table.name, attempt.state, attempt.branch)
         log.info("cut: %s branch=%s from snapshot=%s", attempt.prefix, attempt.branch, attempt.state.snapshot_id)
@@ -328,7 +328,7 @@ def _read_published_head(attempt: Attempt, head: Head) -> Head:
     tag = resource_names.name_tag(attempt.table.pipeline.name)
     published_head = attempt.session.commits.read_head(attempt.table.name, tag)
     return (
-        replace(published_head, summary={**attempt.told_summary, **published_head.summary}) if published_head else head
+        replace(published_head, summary={**attempt.own_summary, **published_head.summary}) if published_head else head
     )
 
 

@@ -44,8 +44,8 @@ def is_tombstone_owned(
     if _ignores_record_types(table.value.options) and not _ignores_record_types(table.key.options):
         return False
     keys = {name.casefold() for name in key_columns}
-    told_columns = [name for name, word in metadata.items() if word.startswith("value.")]
-    hidden_columns = [*(name for name in value_columns if name.casefold() not in keys), *told_columns]
+    value_metadata = [name for name, word in metadata.items() if word.startswith("value.")]
+    hidden_columns = [*(name for name in value_columns if name.casefold() not in keys), *value_metadata]
     fields = [*([table.route.steps[0]] if table.route else []), *(table.naming.fields if table.naming else ())]
     hidden_names = {name.casefold() for name in hidden_columns}
     is_read = table.when is not None and reads_any(table.when, hidden_names)
