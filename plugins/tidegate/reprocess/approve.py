@@ -26,7 +26,8 @@ from tidegate.table.approval import (
 from tidegate.table.history import add_action
 from tidegate.table.log import read_log
 from tidegate.table.observed_table import ObservedTable, observe_tables
-from tidegate.table.position import REMAINING, select_tables
+from tidegate.table.position import REMAINING
+from tidegate.table.session import select_tables
 
 
 def list_held_tables(session: Session, name: str | None = None, *, with_approved: bool = False) -> list[HeldTable]:

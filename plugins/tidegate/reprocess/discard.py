@@ -17,8 +17,8 @@ from tidegate.reprocess.proposed_action import ActionPart, ProposedAction
 from tidegate.reprocess.rebase import TableMove, move_position
 from tidegate.spec.table import Table
 from tidegate.table.history import add_action, list_undone_letters, reopen_letters
-from tidegate.table.position import check_homes, check_not_rolled_back, select_tables
-from tidegate.table.session import TableSession
+from tidegate.table.position import check_homes, check_not_rolled_back
+from tidegate.table.session import TableSession, select_tables
 
 ACTION = "discard"
 MAX_LETTERS_PER_STATEMENT = 20_000  # offsets of up to 19 digits, in the megabyte that BigQuery reads of a statement

@@ -57,9 +57,9 @@ from tidegate.reprocess.verify import (
 from tidegate.spec.time_text import format_utc, to_utc_datetime
 from tidegate.table.coverage import read_coverage
 from tidegate.table.log import filter_table_log, read_log
-from tidegate.table.position import check_read_log, require_position, select_tables
+from tidegate.table.position import check_read_log, require_position
 from tidegate.table.scratch import ScratchKind, open_scratch_table
-from tidegate.table.session import TableSession, open_table, refuse_template
+from tidegate.table.session import TableSession, open_table, refuse_template, select_tables
 
 MAX_RECORDS = 100
 MAX_ROWS = 10

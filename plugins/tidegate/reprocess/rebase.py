@@ -21,8 +21,8 @@ from tidegate.spec.table import Table
 from tidegate.table.coverage import answer_coverage
 from tidegate.table.history import add_action
 from tidegate.table.log import filter_table_log, read_log
-from tidegate.table.position import REMAINING, select_tables
-from tidegate.table.session import TableSession, expand_template
+from tidegate.table.position import REMAINING
+from tidegate.table.session import TableSession, expand_template, select_tables
 from tidegate.table.start_offsets import check_target_topics, is_json, parse_offsets_target, resolve_target
 
 MAX_NAMED_MOVES = 10

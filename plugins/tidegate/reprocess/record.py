@@ -14,8 +14,8 @@ from tidegate.ports.session import Session
 from tidegate.reprocess.proposed_action import ProposedAction
 from tidegate.spec.table import Table
 from tidegate.table.log import list_row_topics
-from tidegate.table.position import select_tables
 from tidegate.table.scratch import ScratchKind, open_scratch_table
+from tidegate.table.session import select_tables
 
 MAX_RECORDS = 20  # of those around a place
 MAX_SPAN = 10_000  # offsets of a partition that one job reads for the places in them

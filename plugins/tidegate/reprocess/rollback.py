@@ -21,8 +21,8 @@ from tidegate.spec.table import Table
 from tidegate.spec.time_text import format_time_ms
 from tidegate.table.history import add_action
 from tidegate.table.log import filter_table_log, read_log
-from tidegate.table.position import check_log, list_rolled_back_tables, name_moved, select_tables
-from tidegate.table.session import TableSession
+from tidegate.table.position import check_log, list_rolled_back_tables, name_moved
+from tidegate.table.session import TableSession, select_tables
 
 Answer = Literal["rewind", "keep"]
 

@@ -10,8 +10,7 @@ from tidegate.reprocess.proposed_action import ActionPart, ProposedAction
 from tidegate.spec.readers import READERS, describe_readers
 from tidegate.spec.table import Table
 from tidegate.table.history import add_action
-from tidegate.table.position import select_tables
-from tidegate.table.session import TableSession
+from tidegate.table.session import TableSession, select_tables
 
 ACTION = "upgrade-format"
 NEW_FORMAT = 3

@@ -37,9 +37,9 @@ from tidegate.sql.spark import NONDETERMINISTIC_FUNCTIONS
 from tidegate.table.coverage import compute_rules, read_coverage
 from tidegate.table.history import add_action
 from tidegate.table.log import check_same_log, filter_table_log, read_log
-from tidegate.table.position import check_read_log, require_position, select_tables
+from tidegate.table.position import check_read_log, require_position
 from tidegate.table.scratch import ScratchKind, name_scratch_table, open_scratch_table
-from tidegate.table.session import TableSession, open_table, refuse_template
+from tidegate.table.session import TableSession, open_table, refuse_template, select_tables
 
 log = logging.getLogger(__name__)
 VERIFIED_PROPERTY = "verified"

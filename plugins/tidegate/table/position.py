@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from tidegate.errors import (
     CommitRefused,
-    ConfigurationError,
     GiveUp,
     NothingToDo,
     PositionLost,
@@ -34,8 +33,7 @@ from tidegate.model.resource_names import name_positions_table, quote_word
 from tidegate.model.table_state import NO_TOPIC_ID, TableState
 from tidegate.ports.session import Session
 from tidegate.spec.pipeline import RiskPolicy, RollbackPolicy
-from tidegate.spec.table import Table
-from tidegate.table.session import TableSession, expand_template
+from tidegate.table.session import TableSession, select_tables
 
 
 def check_home(table: TableSession) -> None:
@@ -130,16 +128,6 @@ def _name_arguments(table: TableSession) -> str:
 
 def _format_position(position: Position | None) -> str:
     return format_offsets(position.offsets if position else {})
-
-
-def select_tables(session: Session, name: str | None) -> tuple[Table, ...]:
-    """Return the tables that rows are published into, or the one of that name; `ConfigurationError` without it."""
-    tables = expand_template(session).pipeline.row_tables
-    selected_tables = tuple(table for table in tables if name in (None, table.name))
-    if not selected_tables:
-        names = format_names([table.name for table in tables]) or "none yet"
-        raise ConfigurationError(f"pipeline={session.pipeline.name} has no table={name}; it has: {names}")
-    return selected_tables
 
 
 def list_rolled_back_tables(session: Session, name: str | None) -> list[TableSession]:

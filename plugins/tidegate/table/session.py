@@ -13,6 +13,7 @@ from tidegate.errors import ConfigurationError, RetryLater, TableRemoved
 from tidegate.model import resource_names
 from tidegate.model.batch import Plan
 from tidegate.model.merge_input import MergeInput
+from tidegate.model.offsets import format_names
 from tidegate.model.position import Position
 from tidegate.model.table_state import TableState
 from tidegate.ports.session import Session, Sql
@@ -129,6 +130,16 @@ def find_table(session: Session, name: str) -> Table:
         )
     configured_table = next((table for table in session.pipeline.tables if table.name == name), None)
     return describe_table(session, configured_table or make_concrete_table(session.pipeline, name))
+
+
+def select_tables(session: Session, name: str | None) -> tuple[Table, ...]:
+    """Return the tables that rows are published into, or the one of that name; `ConfigurationError` without it."""
+    tables = expand_template(session).pipeline.row_tables
+    selected_tables = tuple(table for table in tables if name in (None, table.name))
+    if not selected_tables:
+        names = format_names([table.name for table in tables]) or "none yet"
+        raise ConfigurationError(f"pipeline={session.pipeline.name} has no table={name}; it has: {names}")
+    return selected_tables
 
 
 def check_table_is_known(session: Session, name: str) -> None:

@@ -9,7 +9,7 @@ from tidegate.cli.session import open_named_pipeline
 from tidegate.monitoring.verification_rows import describe_limits, format_counts
 from tidegate.reprocess.repair import propose_repair
 from tidegate.reprocess.verify import WHOLE, Difference, Verification, verify_table
-from tidegate.table.position import select_tables
+from tidegate.table.session import select_tables
 
 
 def run_verify(words: argparse.Namespace) -> int:
