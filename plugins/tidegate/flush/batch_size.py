@@ -17,10 +17,11 @@ from tidegate.model.offsets import (
     keep_partitions,
     merge_offsets,
 )
+from tidegate.model.written_offsets import parse_written_offsets
 from tidegate.ports.session import Session
 from tidegate.spec.pipeline import Merge
 from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms
-from tidegate.table.log import parse_written_offsets, read_known_log
+from tidegate.table.log import read_known_log
 
 log = logging.getLogger(__name__)
 HISTORY_MIN_BACKLOG_RECORDS = 100_000  # fewer are read in a moment: their number needs no history

@@ -12,11 +12,12 @@ from tidegate.model.counts import format_count
 from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import Offsets, Ranges, find_missing_ranges, format_names, format_partitions, get_offset
 from tidegate.model.position import Position
+from tidegate.model.written_offsets import parse_written_ranges
 from tidegate.ports.session import Session
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import Table, TableMode
 from tidegate.spec.time_text import parse_timestamp_ms
-from tidegate.table.log import filter_table_log, list_ignored_topics, parse_written_ranges, read_log
+from tidegate.table.log import filter_table_log, list_ignored_topics, read_log
 from tidegate.table.position import check_read_log, require_position
 from tidegate.table.session import TableSession, refuse_template
 

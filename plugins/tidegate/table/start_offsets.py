@@ -18,11 +18,11 @@ from tidegate.model.offsets import (
     merge_offsets,
 )
 from tidegate.model.position import Position
+from tidegate.model.written_offsets import parse_written_offsets
 from tidegate.ports.session import Session
 from tidegate.spec.pipeline import Pipeline, RiskPolicy
 from tidegate.spec.source import StartKind
 from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms
-from tidegate.table.log import parse_written_offsets
 from tidegate.table.observed_table import TableWithLog
 from tidegate.table.position import (
     REMAINING,
