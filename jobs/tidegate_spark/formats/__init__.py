@@ -1,1 +1,1 @@
-"""One module per plain value or key format, and the registry of all formats."""
+"""One module per value or key format, found by its name in `decoded.py`; `tidegate.formats.registry` lists all."""

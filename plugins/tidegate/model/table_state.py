@@ -1,4 +1,4 @@
-"""What the outside world answers to the steps: the log and the tables, each as one look at them shows it."""
+"""What a destination says of its tables, as one look shows it, and the commit that publishes rows there."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -22,7 +22,10 @@ def is_recreated(recorded_id: str, topic_id: str) -> bool:
 
 @dataclass(frozen=True)
 class TableState:
-    """A destination table as one load of its metadata shows it."""
+    """A destination table as one load of its metadata shows it.
+
+    Main means here the branch that the pipeline writes.
+    """
 
     uuid: str
     snapshot_id: int | None

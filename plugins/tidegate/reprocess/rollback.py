@@ -1,6 +1,8 @@
-"""undo_rollback: make the last snapshot that the pipeline published the table's main again, after showing what changes.
+"""What a person answers to a rollback: undo it, read its records again (rewind), or go on after them (keep).
 
-Main alone moves: the position is the one that was published with that snapshot.
+undo_rollback makes the last snapshot that the pipeline published the table's main again. Main alone moves: the position
+is the one that was published with that snapshot. The others move the position. A rollback is noticed by
+the adapter that builds a `TableState`.
 """
 
 from dataclasses import dataclass, replace

@@ -1,7 +1,8 @@
 """verify: whether a table is what the log says up to its position. It changes only the table's note of the result.
 
 What the log still holds is staged as a batch of its own, and folded by the SQL of a merge. A difference is reported
-only where nothing but the table can be wrong: see `docs/verify.md`.
+only where nothing but the table can be wrong: see `docs/verify.md`. What each key is, `unknowable` too, is decided in
+`include/sql/iceberg/_compared.sql`.
 """
 
 import json

@@ -1,4 +1,7 @@
-"""Whose a tombstone is where events say what was deleted: the tombstone behind a delete event only repeats that."""
+"""Whether a tombstone shows which table it is for. Else it deletes nothing: the delete event ahead of it has done that.
+
+What a tombstone does is in `formats/decoded.py` of Spark's side, and for change events in `debezium_json.py`.
+"""
 
 from collections.abc import Collection, Mapping
 from typing import Any, Protocol
