@@ -294,6 +294,53 @@ def test_state_that_needs_nobody_has_its_reason_and_its_page_of_the_runbook(page
     expect(page.get_by_role("link", name="Runbook")).to_have_count(0)
 
 
+def list_pipelines(page: Page, *rows: dict[str, Any]) -> None:
+    """Draw the list of all pipelines."""
+    script = """async (answer) => {
+      const [{ overview }, { setNow }] = await Promise.all([import('/overview.js'), import('/format.js')]);
+      setNow(answer.now);
+      overview().show(answer, () => {});
+    }"""
+    page.evaluate(script, {"now": NOW, "pipelines": [{**ROW, **row} for row in rows], "publications": []})
+
+
+def test_paused_pipeline_shows_why_it_could_not_be_resumed(page: Page) -> None:
+    """Only *paused* stood there while its broker refused every connection."""
+    fact = "Kafka address=b:1 took no connection for 30 s"
+    refused = {
+        "state": "paused",
+        "paused": True,
+        "description": "Users",
+        "error": f"{fact}; check that the server runs",
+    }
+    unreadable = {"pipeline": "orders", "state": "paused", "fact": "no catalog", "tables": [{"problem": "no catalog"}]}
+    calm = {"pipeline": "calm", "state": "paused", "fact": "nothing waits", "description": "Calm"}
+    list_pipelines(page, {**refused, "fact": fact, "runbook": "server-down"}, unreadable, calm)
+    reasons = page.locator("tbody th div").filter(has_not=page.get_by_role("button"))
+    expect(reasons).to_have_text(["Calm", "no catalog", fact])
+    draw(page, {**refused, "fact": fact, "runbook": "server-down"})
+    line = page.locator("main").get_by_text(fact)
+    expect(line).to_contain_text("check that the server runs")
+    expect(line.get_by_role("link", name="Runbook")).to_have_attribute("href", "runbook/server-down")
+
+
+def test_first_look_that_is_under_way_is_no_alarm(page: Page) -> None:
+    error = "not read yet: no answer for 2 s"
+    row = {"pipeline": "users", "description": "Users", "state": "unknown", "error": error, "fact": error}
+    looking = {name: value for name, value in ROW.items() if name not in ("lag", "lag_seconds", "tables")} | row
+    list_pipelines(page, looking | {"looking": True}, looking | {"pipeline": "slow", "looking": False})
+    expect(page.locator("tbody .state")).to_have_text(["?unknown", "…looking"])
+    expect(page.locator("tbody .reason")).to_have_text([error])
+    draw(page, looking | {"looking": True})
+    expect(page.get_by_role("alert")).to_have_count(0)
+    expect(page.get_by_role("region", name="What to do")).to_have_count(0)
+    expect(page.get_by_text("Brokers and catalog are asked for the first time.")).to_be_visible()
+    expect(page.locator(".trouble")).to_have_count(0)
+    keep(page, "looking")
+    draw(page, looking | {"looking": False})
+    expect(page.get_by_role("alert")).to_contain_text(error)
+
+
 def test_batches_are_seen_whole_in_airflows_frame(page: Page) -> None:
     page.set_viewport_size({"width": 1372, "height": 900})  # 1440 without Airflow's navigation
     batch = {

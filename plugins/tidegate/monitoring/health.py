@@ -110,7 +110,8 @@ def describe_pipeline_state(
     if blocked := _find_blocker(row):
         return Health.STUCK, blocked
     if schedule.paused:
-        return Health.PAUSED, row.get("error") or (_describe_lag(row) if row["lag"] else "nothing waits")
+        trouble = row.get("error") or _find_unreadable_table(row)
+        return Health.PAUSED, trouble or (_describe_lag(row) if row["lag"] else "nothing waits")
     is_fixed = schedule.is_fixed and len(row.get("tables", ())) == 1
     if schedule.failed and not is_fixed and not _is_accepted_since(row, schedule):
         return Health.FAILING, schedule.failed

@@ -185,10 +185,11 @@ class ReadingColumns(TypedDict, total=False):
 
     `fact` and `advice` are the two parts of `reason`: what happened, and what to do. With an `error` the rest may be
     missing or old; `needs_person`: no retry will fix it. `read_at`: seconds since the epoch, None before the first
-    reading.
+    reading. `looking`: the first look is under way, and has not taken too long.
     """
 
     error: str | None
+    looking: bool
     needs_person: bool
     read_at: float | None
     state: str

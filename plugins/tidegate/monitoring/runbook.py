@@ -86,7 +86,8 @@ def find_page_of_state(state: str, reason: str) -> str | None:
         page = find_page(reason)
         return page if page != DEFAULT_PAGE else "unreadable"
     if state == Health.PAUSED:
-        return "paused"
+        page = find_page(reason)
+        return page if page != DEFAULT_PAGE else "paused"
     if state == Health.CATCHING_UP:
         return "behind"
     return find_page(reason) if state in (Health.STUCK, Health.FAILING) else None

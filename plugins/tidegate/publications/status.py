@@ -64,6 +64,7 @@ class PublicationReading:
     publication: str
     status: PublicationStatus | None = None
     error: str | None = None
+    is_looking: bool = False  # the first look is under way, and has not taken too long
     needs_person: bool = False  # only a person can resolve the `error`
     read_at: float | None = None  # in seconds since the epoch
     # how long changes may wait before a run begins; None if a person starts the runs

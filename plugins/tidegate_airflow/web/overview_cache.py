@@ -37,6 +37,7 @@ IDLE_SECONDS = 15.0  # who looks after so long waits for new numbers: the last o
 RECENT_FRESH_SECONDS = 30.0
 SLOW_SECONDS = 3.0  # who fails after so long is not asked again for the next pipeline of the same place
 SILENT_SECONDS = 10.0
+FIRST_LOOK_SECONDS = 30.0  # as long as a server may take to accept a connection: nothing is wrong before
 
 
 @dataclass
@@ -95,7 +96,7 @@ class OverviewCache:
         silent = 0.0 if since is None else time.monotonic() - since
         if known.row is None:
             waited_text = f": no answer for {silent:.0f} s" if silent >= 1 else ""
-            return {**row, "error": f"not read yet{waited_text}"}
+            return {**row, "error": f"not read yet{waited_text}", "looking": silent < FIRST_LOOK_SECONDS}
         if silent > SILENT_SECONDS:
             return {**row, "error": f"brokers or catalog have not answered for {silent:.0f} s; the numbers are older"}
         return row

@@ -26,6 +26,7 @@ from tidegate_airflow.dag_ids import format_publish_dag_id
 from tidegate_airflow.web import airflow_runs
 from tidegate_airflow.web.airflow_runs import DagStatus, describe_dag
 from tidegate_airflow.web.messages import describe_problem
+from tidegate_airflow.web.overview_cache import FIRST_LOOK_SECONDS
 from tidegate_airflow.web.pipeline_contexts import CONTEXT_TTL_SECONDS
 from tidegate_airflow.web.pipelines import PartReader
 from tidegate_airflow.web.task_errors import group_causes, read_errors
@@ -52,6 +53,7 @@ class PublicationsView:
         self._readings: dict[str, PublicationReading] = {}
         self._answered: dict[str, float] = {}
         self._due: dict[str, float] = {}
+        self._begun: dict[str, float] = {}
         self._looked = 0.0
         self._cached_sessions: dict[str, tuple[object, float, PublicationSession]] = {}
 
@@ -59,8 +61,8 @@ class PublicationsView:
         """List the publications, and forget those that are gone."""
         names = [path.stem for path in list_named_files(self._include / "publications")]
         with self._changed:
-            by_name: tuple[dict[str, Any], ...] = (self._readings, self._answered, self._due, self._cached_sessions)
-            for known in by_name:
+            by_name = (self._readings, self._answered, self._due, self._begun, self._cached_sessions)
+            for known in cast("tuple[dict[str, Any], ...]", by_name):
                 for name in known.keys() - set(names):
                     known.pop(name, None)
         return names
@@ -90,14 +92,17 @@ class PublicationsView:
             for name in names:
                 if now >= self._due.get(name, 0.0):
                     self._due[name] = float("inf")  # until the reading is over
+                    self._begun[name] = now
                     self._workers.submit(self._read_publication, name)
             self._changed.wait_for(
                 lambda: all(self._answered.get(name, -1.0) >= wanted_seconds for name in names), patience
             )
-            problem = "not read yet: brokers or catalog are slow"
-            return {
-                name: self._readings.get(name) or PublicationReading(publication=name, error=problem) for name in names
-            }
+            return {name: self._readings.get(name) or self._describe_first_look(name) for name in names}
+
+    def _describe_first_look(self, name: str) -> PublicationReading:
+        is_looking = time.monotonic() - self._begun[name] < FIRST_LOOK_SECONDS
+        problem = "not read yet: brokers or catalog are slow"
+        return PublicationReading(publication=name, error=problem, is_looking=is_looking)
 
     def _read_publication(self, name: str) -> None:
         begin_seconds = time.monotonic()
@@ -160,6 +165,7 @@ def _to_row(reading: PublicationReading, dag: DagStatus | None) -> PublicationRo
         "error": reading.error,
         "needs_person": reading.needs_person,
         "read_at": reading.read_at,
+        "looking": reading.is_looking,
         **numbers,
         **describe_state(state, reason),
         **describe_dag(dag),

@@ -53,7 +53,7 @@ export function section(title, ...children) {
 
 /** One line of help where there is nothing, or where something did not answer. */
 export const quiet = (text) => h("p", { class: "quiet" }, text);
-export const trouble = (text) => h("p", { class: "trouble" }, h("span", { "aria-hidden": "true" }, "! "), text);
+export const trouble = (...what) => h("p", { class: "trouble" }, h("span", { "aria-hidden": "true" }, "! "), what);
 
 /** Tell whoever listens; screen readers say it. */
 export function say(...what) {

@@ -3,16 +3,18 @@ import { keepAddress, link, runPath } from "./airflow.js";
 import { command, h, quiet, section, show, table } from "./dom.js";
 import { ago, asOf, bytes, compact, due, number, plural, span } from "./format.js";
 import { publications } from "./publication.js";
-import { badge, STATES } from "./state.js";
+import { badge, showState, STATES } from "./state.js";
 import { foldClass, unfoldButton } from "./unfold.js";
 
 const rank = (row) => STATES.indexOf(row.state);
 const age = (text) => (text ? -Date.parse(text) : Number.POSITIVE_INFINITY);
 const statesWithReason = new Set(["stuck", "failing", "unknown"]);
+// what is paused cannot be resumed while nobody answers, or a table cannot be read
+const isExplained = (row) => statesWithReason.has(row.state) || (row.state === "paused" && (row.error || row.tables?.some((one) => one.problem)));
 
 const name = (row) => [
   h("a", { href: `pipelines/${encodeURIComponent(row.pipeline)}`, "data-key": `p-${row.pipeline}` }, row.pipeline),
-  statesWithReason.has(row.state) ? h("div", { class: "reason" }, row.fact) : h("div", { class: "quiet" }, row.description),
+  isExplained(row) ? h("div", { class: "reason" }, row.fact) : h("div", { class: "quiet" }, row.description),
   unfoldButton(`p-${row.pipeline}`),
 ];
 
@@ -72,8 +74,8 @@ export function overview() {
     every: true,
     asks: () => "pipelines",
     show: (answer) => {
-      found = answer.pipelines;
-      published = answer.publications;
+      found = answer.pipelines.map(showState);
+      published = answer.publications?.map(showState);
       if (!list.isConnected) show(document.getElementById("main"), list);
       document.getElementById("problem")?.remove();
       again();

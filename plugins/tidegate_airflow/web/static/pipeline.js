@@ -10,7 +10,7 @@ import { backfillButton, remedies } from "./action_buttons.js";
 import { recordsButton } from "./records.js";
 import { replayButton } from "./replay.js";
 import { seePage } from "./runbook.js";
-import { badge } from "./state.js";
+import { badge, showState } from "./state.js";
 
 const MAX_PARTITIONS = 200; // rows: they are drawn anew every few seconds, and thousands would stop the browser
 const key = (row) => `${row.topic} ${row.partition}`;
@@ -29,7 +29,7 @@ export function pipeline(name) {
     every: true,
     asks: () => `pipelines/${encodeURIComponent(name)}`,
     show: (read, again) => {
-      const answer = withoutTwins(read);
+      const answer = withoutTwins({ ...read, pipeline: showState(read.pipeline) });
       const row = answer.pipeline;
       document.title = `${name}: ${row.state}`;
       show(state, badge(row.state), row.paused && row.state !== "paused" ? h("span", { class: "quiet" }, " paused") : null);
@@ -44,7 +44,8 @@ export function pipeline(name) {
 }
 
 function banner({ pipeline: row }) {
-  if (!["stuck", "failing", "unknown"].includes(row.state)) return row.error ? trouble(row.error) : row.runbook ? h("p", {}, row.fact, " ", seePage(row.runbook)) : null;
+  if (row.state === "looking") return quiet("Brokers and catalog are asked for the first time.");
+  if (!["stuck", "failing", "unknown"].includes(row.state)) return row.error ? trouble(row.error, " ", seePage(row.runbook)) : row.runbook ? h("p", {}, row.fact, " ", seePage(row.runbook)) : null;
   return h("div", { class: `banner ${row.state}`, role: "alert" }, h("strong", {}, `${row.state}: `), h("span", { class: "message" }, row.fact), " ", seePage(row.runbook));
 }
 

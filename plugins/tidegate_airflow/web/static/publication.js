@@ -4,18 +4,19 @@ import { causesTable, runsTable } from "./airflow_tables.js";
 import { command, h, quiet, say, section, show, table, trouble } from "./dom.js";
 import { ago, asOf, due, moment, number, plural, span } from "./format.js";
 import { seePage } from "./runbook.js";
-import { badge } from "./state.js";
+import { badge, showState } from "./state.js";
 import { foldClass, unfoldButton } from "./unfold.js";
 import { whatToDoForPublication } from "./what_to_do.js";
 
 const statesWithReason = new Set(["stuck", "failing", "unknown"]);
+const isExplained = (row) => statesWithReason.has(row.state) || (row.state === "paused" && row.error);
 const time = (ms) => (ms ? new Date(ms).toISOString() : null);
 const changes = (run) => `${number(run.inserted)} inserted, ${number(run.updated)} updated, ${number(run.deleted)} deleted`;
 const quoted = (text) => (/^[\w.-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
 const name = (row) => [
   h("a", { href: `publications/${encodeURIComponent(row.publication)}`, "data-key": `o-${row.publication}` }, row.publication),
-  h("div", { class: statesWithReason.has(row.state) ? "reason" : "quiet" }, statesWithReason.has(row.state) ? row.fact : row.description),
+  isExplained(row) ? h("div", { class: "reason" }, row.fact) : h("div", { class: "quiet" }, row.description),
   unfoldButton(`o-${row.publication}`),
 ];
 
@@ -46,7 +47,7 @@ export function publication(me) {
     every: true,
     asks: () => `publications/${encodeURIComponent(me)}`,
     show: (answer, again) => {
-      const row = answer.publication;
+      const row = showState(answer.publication);
       document.title = `${me}: ${row.state}`;
       show(state, badge(row.state));
       show(document.getElementById("main"), banner(row), whatToDoForPublication(me, row), facts(row, answer.airflow), actions(answer, again), errors(answer.airflow.causes), snapshots(answer), runs(answer.airflow.runs), commands(quoted(me)));
@@ -55,7 +56,8 @@ export function publication(me) {
 }
 
 function banner(row) {
-  if (!statesWithReason.has(row.state)) return row.error ? trouble(row.error) : null;
+  if (row.state === "looking") return quiet("Brokers and catalog are asked for the first time.");
+  if (!statesWithReason.has(row.state)) return row.error ? trouble(row.error, " ", seePage(row.runbook)) : null;
   return h("div", { class: `banner ${row.state}`, role: "alert" }, h("strong", {}, `${row.state}: `), h("span", { class: "message" }, row.fact), " ", seePage(row.runbook));
 }
 

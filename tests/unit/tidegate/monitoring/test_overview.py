@@ -189,7 +189,7 @@ def test_table_whose_catalog_may_answer_again_is_not_stuck(world: World) -> None
     state, reason = describe_state(row)
     assert (state, "catalog or files did not answer" in reason) == (Health.UNKNOWN, True)
     assert describe_state(row, failed="run 7") == (Health.FAILING, "run 7")
-    assert describe_state(row, paused=True)[0] == Health.PAUSED
+    assert describe_state(row, paused=True) == (Health.PAUSED, reason), "it cannot be resumed before that is mended"
 
 
 @pytest.mark.parametrize(

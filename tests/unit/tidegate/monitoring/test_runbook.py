@@ -100,6 +100,18 @@ def test_message_leads_to_its_page(message: str, page: str) -> None:
     assert find_page(message) == page
 
 
+@pytest.mark.parametrize(
+    ("reason", "page"),
+    [
+        ("connection=b address=b:1 took no connection for 30 s: Connection refused", "server-down"),
+        ("5 records wait, the oldest for 61 s", "paused"),
+        ("nothing waits", "paused"),
+    ],
+)
+def test_paused_pipeline_leads_to_the_page_of_what_is_wrong_besides(reason: str, page: str) -> None:
+    assert find_page_of_state(Health.PAUSED, reason) == page
+
+
 def test_every_class_of_error_has_a_page_also_where_its_words_say_nothing() -> None:
     for kind in list_kinds():
         if issubclass(kind, NothingToDo | PublishedElsewhere):

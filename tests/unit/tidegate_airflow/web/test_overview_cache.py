@@ -182,6 +182,23 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SteppedTime:
     return stepped_time
 
 
+def test_first_look_is_under_way_for_half_a_minute_and_then_unanswered(
+    world: World, broker: Onlooker, clock: SteppedTime
+) -> None:
+    """On a slow machine every pipeline was said to be unknown, in red, before anybody could have answered."""
+    broker.gate.clear()
+    watch = watch_of(shop=PipelineContext((), open_session(world, broker)))
+    while not watch._busy:
+        assert watch.get_rows(patience=0.05)["shop"]["looking"]
+    for seconds, is_looking in ((29, True), (31, False)):
+        clock.seconds = 1000.0 + seconds
+        row = watch.get_rows(patience=0)["shop"]
+        assert (row["looking"], row["error"]) == (is_looking, f"not read yet: no answer for {seconds} s")
+    broker.gate.set()
+    row = watch.get_rows(patience=60)["shop"]
+    assert ("looking" in row, row["error"], row["lag"]) == (False, None, 1)
+
+
 def look_until_read(watch: OverviewCache, broker: Onlooker, times: int) -> None:
     """Look again and again, as a browser does, until the brokers were asked so often and all readings are over."""
     while broker.forgot < times or watch._busy:

@@ -63,6 +63,27 @@ def test_first_look_after_a_while_waits_for_new_numbers(view: View, clock: Stepp
     assert read_readings(view) == {"left": (1, 1600.0, None), "right": (0, 1600.0, None)}
 
 
+def test_first_look_is_under_way_for_half_a_minute_and_then_unanswered(
+    view: View, clock: SteppedTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidegate_airflow.web.airflow_runs.read_dag_statuses", lambda _: {})
+    gate, open_session = threading.Event(), view.get_session
+
+    def hang(name: str) -> PublicationSession:
+        assert gate.wait(60)
+        return open_session(name)
+
+    monkeypatch.setattr(view, "get_session", hang)
+    for seconds, is_looking in ((0, True), (29, True), (31, False)):
+        clock.seconds = 1000.0 + seconds
+        monkeypatch.setattr(view, "_looked", clock.seconds)
+        assert view.get_readings(["left"], patience=0)["left"].is_looking is is_looking
+    gate.set()
+    assert view.get_readings(["left"], patience=60)["left"].is_looking is False
+    (row,) = view.get_overview(["left"])
+    assert (row["looking"], row["error"]) == (False, None)
+
+
 def test_failure_keeps_the_last_numbers_and_their_time(view: View, clock: SteppedTime) -> None:
     read_readings(view)
     view.failure = RetryLater("brokers=b:9092 gave no answer")
@@ -80,7 +101,7 @@ def test_nothing_is_kept_of_publications_that_went(view: View, clock: SteppedTim
     read_readings(view)
     (tmp_path / "publications" / "right.yaml").unlink()
     assert view.list_names() == ["left"]
-    assert [set(reading) for reading in (view._readings, view._answered, view._due)] == [{"left"}] * 3
+    assert [set(reading) for reading in (view._readings, view._answered, view._due, view._begun)] == [{"left"}] * 4
 
 
 def test_publications_that_are_opened_again_and_again_have_their_files_read_once(
