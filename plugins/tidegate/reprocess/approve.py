@@ -24,9 +24,9 @@ from tidegate.table.approval import (
     find_decision,
 )
 from tidegate.table.history import add_action
-from tidegate.table.log import read_log
+from tidegate.table.log import filter_table_log, read_log
 from tidegate.table.observed_table import ObservedTable, observe_tables
-from tidegate.table.position import REMAINING
+from tidegate.table.position import REMAINING, check_log, check_not_cut
 from tidegate.table.session import select_tables
 
 
@@ -103,14 +103,21 @@ def is_remembered(held: HeldTable) -> bool:
 def find_end_of_held_batch(held: HeldTable) -> str:
     """Return where `rebase` moves the position to so that the batch's records stay out of the table.
 
-    `GiveUp` if the log has lost what follows: the rebase gives up what is staged of it.
+    `GiveUp` if the log has lost what follows: the rebase gives up what is staged of it. `PositionLost` if the log is
+    another one than the batch's, whose end would lead over records that nobody has read.
     """
-    batch = next((b for b in _observe(held).queue if b.attempt == held.hold.staged_attempt), None)
+    observed = _observe(held)
+    batch = next((b for b in observed.queue if b.attempt == held.hold.staged_attempt), None)
     if batch is None:
         raise RetryLater(f"{held.table.prefix}: the batch is staged no more; see `tidegate status`")
     end = batch.ranges.end
     session = held.table.session
-    for topic, partition, begin in iterate_offsets(read_log(session).find_begins_behind(end)):
+    log = filter_table_log(read_log(session), held.table.spec)
+    behind = replace(observed, queue=(batch,)).end
+    if behind is not None:
+        check_log(observed, replace(behind, offsets={}), log)
+        check_not_cut(observed, behind, log)
+    for topic, partition, begin in iterate_offsets(log.find_begins_behind(end)):
         raise GiveUp(
             f"{held.table.prefix} batch={batch.batch} topic={topic} partition={partition}: the log starts at "
             f"offset={begin}, behind the batch's end={get_offset(end, topic, partition)}, so what is staged behind it "

@@ -1,6 +1,7 @@
 """A batch that a rule of `approve` holds waits on its branch until a person decides, and is published no sooner."""
 
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -190,6 +191,60 @@ def test_batch_is_not_skipped_where_what_is_staged_behind_it_could_not_be_read_a
     approve(world, pipeline)
     merge_staged_batches(session)
     assert read(world) == {"d": "kept", "e": "kept"}
+
+
+def recreate_topic(world: World) -> None:
+    world.broker.create("orders", 2)
+
+
+def move_to_another_cluster(world: World) -> None:
+    world.broker.cluster_id = "cluster-2"
+
+
+def cut_log(world: World) -> None:
+    """Newer leaders lack the held records."""
+    for partition in (0, 1):
+        world.broker.elect("orders", partition, has=2)
+
+
+@pytest.mark.parametrize("stage_clock", [Stage(), Stage(10)])
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (recreate_topic, "deleted and created again"),
+        (move_to_another_cluster, "the brokers are another cluster"),
+        (cut_log, "the log was cut at offset=2"),
+    ],
+)
+def test_held_batch_of_another_log_is_not_skipped_over_records_of_the_new_one(
+    world: World, change: Callable[[World], None], reason: str, stage_clock: Stage
+) -> None:
+    """The batch's end is an offset of the old log; what the new one holds before it was never read."""
+    pipeline = hold_one_of_two_tables(world, stage_clock)
+    change(world)
+    produce(world, **dict.fromkeys("efghijklmnop", "new"))
+    for _ in range(2):
+        with pytest.raises(PositionLost, match=reason):
+            propose_reject(world.open_session(pipeline), ORDERS, skip=True)
+    assert read(world) == OLD
+
+
+@pytest.mark.parametrize("stage_clock", [Stage(), Stage(10)])
+def test_held_batch_of_a_topic_that_was_created_again_is_left_out_by_the_command_that_its_skip_names(
+    world: World, stage_clock: Stage
+) -> None:
+    pipeline = hold_one_of_two_tables(world, stage_clock)
+    recreate_topic(world)
+    new = dict.fromkeys("efghijklmnop", "new")
+    produce(world, **new)
+    with pytest.raises(PositionLost) as failure:
+        propose_reject(world.open_session(pipeline), ORDERS, skip=True)
+    assert f"tidegate rebase shop --table {ORDERS} --to earliest" in str(failure.value)
+    for table in (ORDERS, COPY):
+        session = world.open_session(pipeline)
+        rebase_positions(session, propose_moves(session, "earliest", table), "bob")
+    flush(world.open_session(pipeline))
+    assert (read(world), read(world, COPY)) == ({**OLD, **new}, {"d": "old", **new})
 
 
 def test_rejected_batch_is_skipped_by_a_move_of_the_position(world: World) -> None:
