@@ -165,7 +165,7 @@ def _to_row(reading: PublicationReading, dag: DagStatus | None) -> PublicationRo
         "error": reading.error,
         "needs_person": reading.needs_person,
         "read_at": reading.read_at,
-        "looking": reading.is_looking,
+        **({"looking": True} if reading.is_looking else {}),
         **numbers,
         **describe_state(state, reason),
         **describe_dag(dag),
