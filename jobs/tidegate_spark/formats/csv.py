@@ -10,13 +10,12 @@ from tidegate.schema.data_types import Column
 from tidegate.sql.spark import quote, render_columns, render_literal
 
 from tidegate_spark.fields.conditions import NO_REASON, render_first_reason
-from tidegate_spark.fields.json.objects import find_word
+from tidegate_spark.fields.json.objects import CORRUPT_COLUMN, find_word
 from tidegate_spark.fields.text import render_conversion, render_is_lossy
 from tidegate_spark.fields.written_values import render_misfit_reason
 from tidegate_spark.formats.decoded import TOMBSTONE_DELETES, DecodedKey, DecodedValue, render_null_fields
 from tidegate_spark.formats.json import list_key_fields, list_truncated_names
 
-CORRUPT_COLUMN = "_tidegate_corrupt"
 DEFAULT_DELIMITER = ","
 DEFAULT_QUOTE = '"'
 LINE_ENDING_PATTERN = r"\r?\n\z"

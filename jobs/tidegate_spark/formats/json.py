@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from tidegate.formats.registry import get_format
 from tidegate.jobs.stage_job import StageTable
+from tidegate.jobs.stage_outcome import UNKNOWN_FIELDS
 from tidegate.schema.data_types import Array, Column, Primitive, has_leaf, parse_type
 from tidegate.sql.spark import render_literal
 
@@ -42,7 +43,7 @@ from tidegate_spark.fields.json.reasons import (
     render_unreadable_cases,
 )
 from tidegate_spark.fields.json.text import render_part
-from tidegate_spark.fields.json.unknown_fields import UNKNOWN_FIELDS, Path, build_kind, render_unknown_fields
+from tidegate_spark.fields.json.unknown_fields import Path, build_kind, render_unknown_fields
 from tidegate_spark.fields.written_values import MOMENTS
 from tidegate_spark.formats.decoded import DELETE, ROW, UPSERT, DecodedKey, DecodedValue
 from tidegate_spark.formats.wire_format import render_body, render_header_cases

@@ -8,12 +8,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 from tidegate.jobs.stage_job import StageTable
+from tidegate.jobs.stage_outcome import UNKNOWN_FIELDS
 from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, format_type, parse_type
 
 from tidegate_spark.fields import arrow_decoder, msgpack
 from tidegate_spark.fields.conditions import NO_REASON
 from tidegate_spark.fields.json.objects import Fields
-from tidegate_spark.fields.json.unknown_fields import UNKNOWN_FIELDS
 from tidegate_spark.formats.decoded import ROW, TOMBSTONE_DELETES, DecodedKey, DecodedValue
 from tidegate_spark.formats.json import decode_value as decode_json
 from tidegate_spark.formats.json import (

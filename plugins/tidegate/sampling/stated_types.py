@@ -7,11 +7,9 @@ from typing import Any
 
 from tidegate.sampling.column_types import Guess
 from tidegate.sampling.recognition import Row
-from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct
+from tidegate.schema.data_types import MAX_PRECISION, Array, DataType, Map, Primitive, Struct
+from tidegate.schema.json_schema import CONNECT, DEBEZIUM, DECIMAL
 
-MAX_PRECISION = 38
-CONNECT = "org.apache.kafka.connect.data."
-DEBEZIUM = "io.debezium.time."
 _SIMPLE = {
     "int8": "INT", "int16": "INT", "int32": "INT", "int64": "BIGINT", "float": "FLOAT", "float32": "FLOAT",
     "float64": "DOUBLE", "double": "DOUBLE", "boolean": "BOOLEAN", "string": "STRING", "bytes": "BINARY",
@@ -22,7 +20,6 @@ _LOGICAL = {
     f"{DEBEZIUM}MicroTimestamp": "TIMESTAMP_NTZ", f"{DEBEZIUM}NanoTimestamp": "TIMESTAMP_NTZ",
     f"{DEBEZIUM}IsoTimestamp": "TIMESTAMP_NTZ", f"{DEBEZIUM}ZonedTimestamp": "TIMESTAMP",
 }  # fmt: skip
-_DECIMAL = f"{CONNECT}Decimal"
 _VARIABLE = "io.debezium.data.VariableScaleDecimal"
 _REMARKS = {
     f"{DEBEZIUM}NanoTimestamp": "nanoseconds; parts of a microsecond are bad without value.nanoseconds: truncate",
@@ -79,7 +76,7 @@ def read_connect_type(node: dict[str, Any]) -> Guess:
 def _to_type(node: dict[str, Any]) -> DataType:
     name = str(node.get("name") or "")
     word = node.get("type")
-    if name == _DECIMAL:
+    if name == DECIMAL:
         return _to_decimal(node.get("parameters") or {})
     if name in _LOGICAL or name == _VARIABLE:
         return Primitive(_LOGICAL.get(name, "STRING"))

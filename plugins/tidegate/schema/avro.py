@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tidegate.errors import ConfigurationError
-from tidegate.schema.data_types import Column
+from tidegate.schema.data_types import MAX_PRECISION, Column
 from tidegate.sql.spark import quote
 
 Names = dict[str, Any]
@@ -46,7 +46,6 @@ CONNECT_LOGICAL_TYPES = {
 END_FIELD = "_tidegate_end"
 END_BYTES = "b1f0c39a5e7d4862a90e6f1d3c5b7a28"
 BARE_FIELD = "_tidegate_value"
-MAX_PRECISION = 38  # of a table's DECIMAL
 LONG_PRECISION = 18  # up to here Spark makes a decimal of the lowest 64 bits of its bytes, whatever stands before them
 LONG_BYTES = 8
 VARIABLE_SCALE = "io.debezium.data.VariableScaleDecimal"  # a record of scale and unscaled bytes

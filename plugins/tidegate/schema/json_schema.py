@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from tidegate.errors import ConfigurationError
-from tidegate.schema.data_types import Array, Column, DataType, Map, Struct, format_type, parse_type
+from tidegate.schema.data_types import MAX_PRECISION, Array, Column, DataType, Map, Struct, format_type, parse_type
 from tidegate.sql.spark import quote
 
 TEXT_FORMATS = {"date-time": "TIMESTAMP", "date": "DATE"}
@@ -23,7 +23,6 @@ LOGICAL = {
     DEBEZIUM + "NanoTimestamp": "TIMESTAMP_NTZ",
 }
 DECIMAL = CONNECT + "Decimal"
-MAX_PRECISION = 38
 SIMPLE_TYPES = {"integer": "BIGINT", "number": "DOUBLE", "boolean": "BOOLEAN"}
 
 

@@ -26,15 +26,13 @@ from tidegate_airflow.dag_ids import format_publish_dag_id
 from tidegate_airflow.web import airflow_runs
 from tidegate_airflow.web.airflow_runs import DagStatus, describe_dag
 from tidegate_airflow.web.messages import describe_problem
-from tidegate_airflow.web.overview_cache import FIRST_LOOK_SECONDS
+from tidegate_airflow.web.overview_cache import FIRST_LOOK_SECONDS, IDLE_SECONDS, PAUSE_FACTOR
 from tidegate_airflow.web.pipeline_contexts import CONTEXT_TTL_SECONDS
 from tidegate_airflow.web.pipelines import PartReader
 from tidegate_airflow.web.task_errors import group_causes, read_errors
 
 # a reading that took long is rested from
 FRESH_SECONDS = 10.0
-PAUSE_FACTOR = 5.0
-IDLE_SECONDS = 15.0  # who looks after so long waits for new numbers
 READER_THREADS = 4
 MAX_SNAPSHOTS = 20
 MAX_ERRORS = 8

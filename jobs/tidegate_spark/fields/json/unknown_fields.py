@@ -18,7 +18,6 @@ from tidegate.sql.spark import quote, render_literal, render_once
 from tidegate_spark.fields.json.objects import Fields
 from tidegate_spark.fields.json.text import render_part
 
-UNKNOWN_FIELDS = "unknown_fields"
 UNKNOWN_FIELDS_TYPE = "ARRAY<STRUCT<path: STRING, value: VARIANT>>"
 TEXT_PATTERN = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 PLAIN_NAME_PATTERN = r'"[^"\\]*+"'

@@ -30,6 +30,7 @@ from tidegate.adapters.iceberg.errors import translate_iceberg_errors
 from tidegate.adapters.iceberg.files import remove_file, remove_old_metadata
 from tidegate.adapters.iceberg.format_version import ROW_ID_VERSION
 from tidegate.adapters.iceberg.lineage import Lineage, read_summary
+from tidegate.adapters.iceberg.metadata_document import RETENTION_FIELDS
 from tidegate.adapters.iceberg.position import (
     compare_with_tag,
     find_values_rolled_back,
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 NAME_MAPPING = TableProperties.DEFAULT_NAME_MAPPING
-RETENTION_FIELDS = ("max_ref_age_ms", "max_snapshot_age_ms", "min_snapshots_to_keep")
 FOREVER_MS = 2**63 - 1
 MAX_COMMITS = 5  # of a snapshot without rows; each takes milliseconds
 

@@ -20,7 +20,7 @@ from tidegate.formats.registry import SchemaKind, get_format
 from tidegate.schema import avro, json_schema
 from tidegate.schema.avro_resolution import find_missing_key_field, plan_decoding
 from tidegate.schema.avro_versions import join_records
-from tidegate.schema.data_types import Column, Primitive, format_type, parse_type
+from tidegate.schema.data_types import MAX_PRECISION, Column, Primitive, format_type, parse_type
 from tidegate.schema.protobuf import to_column_type
 from tidegate.schema.wire_format import KEYLESS, OTHER_IDS, PLACES, WIRE, lay_out
 from tidegate.spec.source import KeyFormat, ValueFormat
@@ -386,4 +386,4 @@ def _can_widen(source: str, target: str) -> bool:
         return False
     (p, s), (wider, scale) = old.decimal, new.decimal
     # a registered precision that is the highest says nothing: each number is held to the declared one
-    return scale >= s and (p == avro.MAX_PRECISION or wider - scale >= p - s)
+    return scale >= s and (p == MAX_PRECISION or wider - scale >= p - s)
