@@ -99,7 +99,7 @@ def test_env_file_leads_commands_to_the_pipelines_of_this_stack(tmp_path: Path) 
     """The commands that the page shows are typed in a shell that has sourced the file."""
     own, checkout = tmp_path / "include", ROOT / "include"
     plans = [
-        plan_stack(Request(str(tmp_path / f"{number}"), ["kafka", "airflow"], supervise=False, include=str(include)))
+        plan_stack(Request(str(tmp_path / f"{number}"), ["kafka", "airflow"], include=str(include)))
         for number, include in enumerate((own, checkout))
     ]
     assert [plan.exported.get("TIDEGATE_INCLUDE") for plan in plans] == [str(own), None]
