@@ -106,37 +106,44 @@ def _drop_superseded_rows(rows: list[Row], later_rows: list[Row], statement: dic
     def build_key(row: Row) -> str:
         return json.dumps(row["key"], sort_keys=True)
 
-    highest: dict[str, Any] = {}
-    for row in rows:
-        if row["sequence"] is not None:
-            highest[build_key(row)] = max(highest.get(build_key(row), []), build_sort_key(row["sequence"]) or [])
-
-    def supersedes(row: Row) -> bool:
-        highest_sequence = highest.get(build_key(row)) if "sequence" in statement else None
-        return (
-            highest_sequence is None or row["sequence"] is None or build_sort_key(row["sequence"]) >= highest_sequence
-        )
-
     # of a replay, the letters' own records are among the later ones
     own_places = {_get_place(row) for row in rows} if "by_offset" in statement else set()
-    candidates = [row for row in later_rows if _get_place(row) not in own_places and supersedes(row)]
-
-    def is_superseded(row: Row) -> bool:
-        return any(
-            build_key(later_row) == build_key(row)
-            and (
-                "by_offset" not in statement
-                or later_row["topic"] != row["topic"]
-                or later_row["offset"] > row["offset"]
-            )
-            for later_row in candidates
-        )
-
+    later_by_key: dict[str, list[Row]] = {}
+    for row in later_rows:
+        if _get_place(row) not in own_places:
+            later_by_key.setdefault(build_key(row), []).append(row)
     if "sequence" not in statement:
-        return [row for row in rows if not is_superseded(row)]
-    last_rows = {build_key(row): row for row in sorted(rows, key=lambda row: row["offset"])}
-    superseded = {key for key, row in last_rows.items() if is_superseded(row)}
+        return [
+            row
+            for row in rows
+            if not any(
+                "by_offset" not in statement or later["topic"] != row["topic"] or later["offset"] > row["offset"]
+                for later in later_by_key.get(build_key(row), [])
+            )
+        ]
+    by_key: dict[str, list[Row]] = {}
+    for row in rows:
+        by_key.setdefault(build_key(row), []).append(row)
+    superseded = {
+        key
+        for key, key_rows in by_key.items()
+        if any(_supersedes(later, key_rows, statement) for later in later_by_key.get(key, []))
+    }
     return [row for row in rows if build_key(row) not in superseded]
+
+
+def _supersedes(later: Row, rows: list[Row], statement: dict[str, Any]) -> bool:
+    """Whether a later record decides a key: of its rows the highest sequence counts, and behind it a delete without."""
+    sequenced_rows = [(build_sort_key(row["sequence"]), row["offset"]) for row in rows if row["sequence"] is not None]
+    last, last_offset = max(sequenced_rows, default=(None, -1))
+    sequence = build_sort_key(later["sequence"])
+    if last is not None and sequence is not None and sequence < last:
+        return False
+    if "by_offset" not in statement or later["topic"] != rows[0]["topic"]:
+        return True
+    reset_offset = max((row["offset"] for row in rows if row["sequence"] is None), default=-1)
+    is_higher = last is not None and sequence is not None and sequence > last
+    return later["offset"] > reset_offset and (is_higher or later["offset"] > last_offset)
 
 
 def _get_place(row: Row) -> tuple[Any, ...]:

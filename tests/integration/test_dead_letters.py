@@ -234,7 +234,7 @@ def test_dead_letters_of_a_topic_that_was_created_again_stay_through_rebase_flus
 
 # SQL alone tells which record of a key comes last
 def test_dead_letters_of_one_key_leave_what_their_records_would_have_left_in_turn(workbench) -> None:
-    check_letters_of_one_key(workbench, "lake.shop.{}", lambda table: workbench.read_rows(f"shop.{table}"), 0, 2)
+    check_letters_of_one_key(workbench, "lake.shop.{}", lambda table: workbench.read_rows(f"shop.{table}"), 0, 1)
 
 
 def check_letters_of_one_key(
@@ -257,12 +257,16 @@ def check_letters_of_one_key(
         workbench.pipeline(name, [topic], key=KEY, value={"schema": value.format(n)}, source=source, tables=tables)
 
     old, last = {"n": big, "A": "old", "lsn": 1}, {"n": big, "gone": True, "lsn": 5}
+    unordered = {"n": big, "gone": True}  # a delete without a sequence counts by its offset
     newer = {"n": 1, "A": "newer", "lsn": 3}
     keys: list[list[dict[str, Any]]] = [
         [{"n": 0, "lsn": 0}, old, last],
         [old, newer, last],
         [old, newer, {"n": big, "lsn": 5}],
         [old, newer, old],
+        [old, newer, unordered],
+        [unordered, newer, old],
+        [old, unordered, newer],
     ]
     for partition in (0, 1):
         for number, records in enumerate(keys):

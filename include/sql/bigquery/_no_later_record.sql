@@ -15,11 +15,16 @@
     {%- endif %}
   ) AS t
   ON {% include "_on_key.sql" %}
-  {%- if by_offset is defined %}
+  {%- set mine, theirs = "s." ~ ("last" | ours) ~ ".sequence", "t." ~ ("sequence" | ours) %}
+  {%- if by_offset is defined and sequence is defined %}
+    {#- Of several records of a key the highest sequence counts, wherever it lies, and behind it a delete without one. #}
+    AND (t.{{ "topic" | ours }} <> s.{{ "topic" | ours }} OR (t.{{ "offset" | ours }} > COALESCE(s.{{ "reset" | ours }}.`offset`, -1) AND (
+      ({{ theirs }} IS NOT NULL AND NOT {{ columns_at_least(mine, theirs, sequence) }}) OR t.{{ "offset" | ours }} > COALESCE(s.{{ "last" | ours }}.`offset`, -1)
+    )))
+  {%- elif by_offset is defined %}
     AND (t.{{ "topic" | ours }} <> s.{{ "topic" | ours }} OR t.{{ "offset" | ours }} > s.{{ "offset" | ours }})
   {%- endif %}
   {%- if sequence is defined %}
-    {%- set mine, theirs = "s." ~ ("last" | ours) ~ ".sequence", "t." ~ ("sequence" | ours) %}
     AND ({{ theirs }} IS NULL OR {{ mine }} IS NULL OR {{ columns_at_least(theirs, mine, sequence) }})
   {%- endif %}
   WHERE t.{{ "is_later" | ours }} IS NULL

@@ -13,6 +13,11 @@
         WHERE batch_number > {{ batch }} AND op <> 'bad'
       ) t
       WHERE {% include "_on_key.sql" %}
-      {%- if by_offset is defined %} AND (t.{{ "topic" | ours }} <> s.{{ "topic" | ours }} OR t.{{ "offset" | ours }} > s.{{ "offset" | ours }}){% endif %}
+      {%- if by_offset is defined and sequence is defined %}
+      {#- Of several records of a key the highest sequence counts, wherever it lies, and behind it a delete without one. #}
+        AND (t.{{ "topic" | ours }} <> s.{{ "topic" | ours }} OR (t.{{ "offset" | ours }} > coalesce(s.{{ "reset" | ours }}.at.offset, -1) AND (
+          coalesce(t.{{ "sequence" | ours }} > s.{{ "last" | ours }}.sequence, false) OR t.{{ "offset" | ours }} > coalesce(s.{{ "last" | ours }}.at.offset, -1)
+        )))
+      {%- elif by_offset is defined %} AND (t.{{ "topic" | ours }} <> s.{{ "topic" | ours }} OR t.{{ "offset" | ours }} > s.{{ "offset" | ours }}){% endif %}
       {%- if sequence is defined %} AND coalesce(t.{{ "sequence" | ours }} >= s.{{ "last" | ours }}.sequence, true){% endif %}
     )

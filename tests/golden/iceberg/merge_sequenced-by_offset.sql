@@ -55,7 +55,10 @@ USING (
         ) l ON l.topic = r.topic AND l.partition = r.partition AND l.offset = r.offset
         WHERE batch_number > 7 AND op <> 'bad'
       ) t
-      WHERE t.`id` <=> s.`id` AND (t.`_tidegate_topic` <> s.`_tidegate_topic` OR t.`_tidegate_offset` > s.`_tidegate_offset`) AND coalesce(t.`_tidegate_sequence` >= s.`_tidegate_last`.sequence, true)
+      WHERE t.`id` <=> s.`id`
+        AND (t.`_tidegate_topic` <> s.`_tidegate_topic` OR (t.`_tidegate_offset` > coalesce(s.`_tidegate_reset`.at.offset, -1) AND (
+          coalesce(t.`_tidegate_sequence` > s.`_tidegate_last`.sequence, false) OR t.`_tidegate_offset` > coalesce(s.`_tidegate_last`.at.offset, -1)
+        ))) AND coalesce(t.`_tidegate_sequence` >= s.`_tidegate_last`.sequence, true)
     )
   ) s
   LEFT JOIN `lake`.`shop`.`orders_deletes` t ON t.`id` <=> s.`id`

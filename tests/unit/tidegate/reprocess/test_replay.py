@@ -366,6 +366,42 @@ def test_dead_letter_with_the_highest_sequence_wins_over_later_records_with_lowe
     assert list_waiting_offsets(world) == []
 
 
+# records of one key: the sequence, None for a tombstone; and those that were bad
+HISTORIES = {
+    "a tombstone behind an older letter": ([5, 9, None], (0, 2)),
+    "a tombstone behind an older letter, and a newer record": ([5, None, 6], (0, 1)),
+    "a tombstone, and a newer letter": ([9, None, 5], (1, 2)),
+    "a record of the same sequence between two letters": ([4, 4, 1], (0, 2)),
+    "a higher record between a tombstone and a letter": ([None, 9, 5], (0, 2)),
+    "a tombstone between two letters": ([5, None, 3], (0, 2)),
+    "a lower record behind a letter": ([5, 4], (0,)),
+}
+
+
+@pytest.mark.parametrize("case", HISTORIES)
+def test_dead_letters_of_a_key_come_in_as_they_would_have_come_among_the_others(case: str) -> None:
+    """In memory; merge_sequenced-by_offset.sql is the same for Spark."""
+    sequences, bad_offsets = HISTORIES[case]
+    columns = (Column("id", "STRING"), Column("name", "STRING"), Column("lsn", "BIGINT"))
+    table = replace(build_table(columns=columns), errors=ALL, sequence_by=("lsn",))
+    pipeline = build_pipeline(table, source={"errors": ALL})
+    values = [
+        None if lsn is None else {"id": "a", "name": f"at {offset}", "lsn": lsn} for offset, lsn in enumerate(sequences)
+    ]
+    expected_world = build_world(*(("a", value) for value in values))
+    flush(expected_world.open_session(pipeline))
+    world = build_world(*(("a", BAD if offset in bad_offsets else value) for offset, value in enumerate(values)))
+    flush(world.open_session(pipeline))
+    records = world.broker.partitions["orders"][0].records
+    for offset in bad_offsets:
+        records[offset] = replace(records[offset], value=values[offset])
+        world.engine.fixed_values[offset] = values[offset]
+    for _ in range(2):
+        replay_dead_letters(world.open_session(pipeline))
+        assert read_table(world) == read_table(expected_world)
+    assert list_waiting_offsets(world) == []
+
+
 def test_dead_letter_of_a_batch_that_is_not_published_waits_for_its_publish() -> None:
     world = World()
     world.broker.create("orders", 2)
