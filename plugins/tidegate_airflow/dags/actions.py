@@ -4,10 +4,9 @@ An action is shown first, then done. Replay decodes the records that were set as
 correction.
 """
 
-from collections.abc import Callable
 from typing import Any
 
-from airflow.sdk import DAG, Param, get_current_context, task
+from airflow.sdk import DAG, Param
 from tidegate.reprocess.request import ActionKind
 from tidegate.spec.pipeline import Pipeline
 
@@ -21,9 +20,8 @@ from tidegate_airflow.dags.dag_settings import (
     choose_operator,
 )
 from tidegate_airflow.dags.flush import DEFAULT_POOL, to_params_dict
-from tidegate_airflow.operators.action import run_action, run_replay_form
+from tidegate_airflow.operators.step import VerbOperator
 
-TASK_ID = "act"
 RETRIES = 0  # a person waits for the answer; what a failed try has changed, a preview of the next run shows
 PLACE_PATTERN = r"^.+:\d+:\d+$"
 KIND_TITLES = {
@@ -53,12 +51,8 @@ def build_actions_dag(pipeline: Pipeline) -> DAG:
         is_paused_upon_creation=False,
         **settings,
     ) as dag:
-
-        def run_chosen_action() -> dict[str, Any]:
-            return run_action(get_current_context(), pipeline.name)
-
         # not behind the flushes of the catalog's pool: those that hang may be what a person wants to help
-        build_form_task(pipeline, TASK_ID, task_docs.ACT, run_chosen_action, pool=DEFAULT_POOL)
+        build_form_task(pipeline, "act", task_docs.ACT, pool=DEFAULT_POOL, multiple_outputs=True)
     dag.params = to_params_dict(_build_form(pipeline))
     return dag
 
@@ -73,22 +67,15 @@ def build_replay_dag(pipeline: Pipeline) -> DAG:
         is_paused_upon_creation=False,
         **build_dag_settings(pipeline.name, [pipeline], "replay"),
     ) as dag:
-
-        def replay() -> list[dict[str, Any]]:
-            return run_replay_form(get_current_context(), pipeline.name)
-
-        build_form_task(pipeline, "replay", task_docs.REPLAY_TASK, replay)
+        build_form_task(pipeline, "replay", task_docs.REPLAY_TASK)
     dag.params = to_params_dict(build_letter_words(next(iter(pipeline.source.topics), "topic")))
     return dag
 
 
-def build_form_task(pipeline: Pipeline, verb: str, doc: str, step: Callable[[], Any], **others: Any) -> None:
+def build_form_task(pipeline: Pipeline, verb: str, doc: str, **others: Any) -> None:
     settings = {**build_job_task_settings(pipeline, verb, doc), "outlets": [build_own_alias(pipeline)], **others}
-    submit, arguments = choose_operator(pipeline, None, verb, **settings)
-    if submit is not None:
-        submit(given=None, **arguments)
-    else:
-        task(**settings)(step)()
+    operator, arguments = choose_operator(pipeline, VerbOperator, verb, **settings)
+    operator(**arguments)
 
 
 def _build_form(pipeline: Pipeline) -> dict[str, Param]:

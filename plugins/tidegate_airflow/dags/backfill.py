@@ -20,7 +20,7 @@ from tidegate_airflow.dags.dag_settings import (
 )
 from tidegate_airflow.dags.flush import to_params_dict
 from tidegate_airflow.errors import raise_airflow_errors, read_form_words, require_result
-from tidegate_airflow.operators.job import SliceOperator
+from tidegate_airflow.operators.step import VerbOperator
 
 FORM_WORDS = ("ranges", "from", "to", "tables", "dry_run")
 OFFSET_RANGES_SCHEMA = {
@@ -66,7 +66,7 @@ def build_backfill_dag(pipeline: Pipeline) -> DAG:
             "map_index_template": "{{ slice }}",
             "outlets": [build_own_alias(pipeline)],
         }
-        operator, arguments = choose_operator(pipeline, SliceOperator, "backfill", **settings)
+        operator, arguments = choose_operator(pipeline, VerbOperator, "backfill", **settings)
         operator.partial(backfill=backfill, **arguments).expand(given=batches) >> clean_up(backfill)
     dag.params = to_params_dict(_build_form(pipeline))
     return dag

@@ -42,7 +42,7 @@ from tidegate_airflow.dags.dag_settings import (
     format_stage_pool_name,
 )
 from tidegate_airflow.dags.request import build_fleet_form, build_form, build_merge_form
-from tidegate_airflow.operators.step import MemberOperator, StepOperator
+from tidegate_airflow.operators.step import MemberOperator, StepOperator, VerbOperator
 
 MAX_TAG_LETTERS = 100  # Airflow refuses the DAG of a longer one, and with it the DAGs of every other file
 MAX_DESCRIPTION_LETTERS = 250
@@ -253,10 +253,8 @@ def _build_stage_task(pipeline: Pipeline, flush_plan: Any, verb: str = "stage", 
 def _build_merge_task(pipeline: Pipeline, stage_output: Any) -> Any:
     settings = build_job_task_settings(pipeline, "merge", task_docs.MERGE)
     settings["outlets"] = [build_asset_alias(pipeline.name)]
+    settings["multiple_outputs"] = True  # a result for each count beside the whole: the UI shows them at a glance
     operator, arguments = choose_operator(pipeline, StepOperator, "merge", **settings)
-    if operator is StepOperator:
-        # one result for each count beside the whole, so that the UI shows them at a glance
-        arguments["multiple_outputs"] = True
     if pipeline.has_several:
         return operator.partial(map_index_template="{{ table }}", **arguments).expand(given=stage_output).output
     return operator(given=stage_output, **arguments).output
@@ -301,11 +299,8 @@ def build_complete_tasks(pipeline: Pipeline, cleaned: Any, settings: dict[str, A
 def _build_compact_task(pipeline: Pipeline, cleaned: Any) -> None:
     # clean_up, on which it alone depends, skips it if no table is due
     settings = {**build_job_task_settings(pipeline, "compact", task_docs.COMPACT), "retries": 0}
-    submit, arguments = choose_operator(pipeline, None, "compact", **settings)
-    if submit is not None:
-        submit(given=cleaned, **arguments)
-    else:
-        task(**settings)(tasks.run_compact)(pipeline.name, cleaned)
+    operator, arguments = choose_operator(pipeline, VerbOperator, "compact", **settings)
+    operator(given=cleaned, **arguments)
 
 
 def _build_schedule(flow: _Flow) -> Any:

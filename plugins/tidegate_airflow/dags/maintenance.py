@@ -23,8 +23,8 @@ from tidegate_airflow.dags.dag_settings import (
 )
 from tidegate_airflow.dags.flush import to_params_dict
 from tidegate_airflow.errors import raise_airflow_errors
-from tidegate_airflow.operators.action import run_verify_form
-from tidegate_airflow.operators.job import list_table_groups, maintain_tables
+from tidegate_airflow.operators.job import list_table_groups
+from tidegate_airflow.operators.step import VerbOperator
 
 Data = dict[str, Any]
 log = logging.getLogger(__name__)
@@ -46,16 +46,8 @@ def build_maintenance_dag(pipeline: Pipeline) -> DAG:
             "max_active_tis_per_dagrun": 1,  # one rewrite at a time leaves room for the flushes
             "map_index_template": "{{ table }}",
         }
-        submit, arguments = choose_operator(pipeline, None, "maintain", **settings)
-        if submit is not None:
-            submit.partial(**arguments).expand(given=tables)
-        else:
-
-            @task(**settings)
-            def maintain(name: Any) -> Any:
-                return maintain_tables(pipeline.name, name)
-
-            maintain.expand(name=tables)
+        operator, arguments = choose_operator(pipeline, VerbOperator, "maintain", **settings)
+        operator.partial(**arguments).expand(given=tables)
     return dag
 
 
@@ -68,11 +60,7 @@ def build_verify_dag(pipeline: Pipeline) -> DAG:
         schedule=timedelta(seconds=pipeline.verify.interval_seconds),
         **build_dag_settings(pipeline.name, [pipeline], "verify"),
     ) as dag:
-
-        def verify() -> list[Data]:
-            return run_verify_form(get_current_context(), pipeline.name)
-
-        build_form_task(pipeline, "verify", task_docs.VERIFY_TASK, verify, pool=format_verify_pool_name(pipeline))
+        build_form_task(pipeline, "verify", task_docs.VERIFY_TASK, pool=format_verify_pool_name(pipeline))
     one_table = build_text_field("Table", "Only this one; empty for each.", "lake.shop.orders")
     dag.params = to_params_dict({"table": one_table})
     return dag

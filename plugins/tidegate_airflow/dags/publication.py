@@ -9,7 +9,7 @@ from tidegate.spec.publication import Publication
 from tidegate_airflow.assets import build_table_asset
 from tidegate_airflow.dags import task_docs
 from tidegate_airflow.dags.dag_settings import build_plain_settings, build_switch, choose_operator
-from tidegate_airflow.operators.job import PublishOperator
+from tidegate_airflow.operators.step import VerbOperator
 
 FORM_PARAMS = {"resynchronise": build_switch("Resynchronise", "Compare the whole table with what the topic holds.")}
 
@@ -32,9 +32,6 @@ def build_publication_dag(publication: Publication) -> DAG:
     ) as dag:
         pool = f"tidegate_{publication.catalog}"
         settings = {"task_id": "publish", "doc_md": task_docs.PUBLISH, "pool": pool}
-        submit, arguments = choose_operator(publication, None, "publish", **settings)
-        if submit is not None:
-            submit(given={"resynchronise": "{{ params['resynchronise'] }}"}, **arguments)
-        else:
-            PublishOperator(multiple_outputs=True, **arguments)
+        operator, arguments = choose_operator(publication, VerbOperator, "publish", multiple_outputs=True, **settings)
+        operator(**arguments)
     return dag

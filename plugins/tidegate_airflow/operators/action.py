@@ -141,10 +141,6 @@ def run_verify_form(context: Context, pipeline: str, engine: Any = None) -> list
     return tasks.run_verify(pipeline, read_form_words(context, ("table",))["table"] or None, engine)
 
 
-# what a DAG's form alone tells what to do
-FORM_STEPS = {"act": run_action, "replay": run_replay_form, "verify": run_verify_form}
-
-
 def _push_preview(context: Context, preview: Mapping[str, Any]) -> None:
     text = preview["text"]
     more = "\n... the rest stands in the log of this task" if len(text) > MAX_PREVIEW_CHARACTERS else ""

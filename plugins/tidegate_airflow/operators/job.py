@@ -1,35 +1,20 @@
-"""Jobs that a task waits for: a slice of a backfill, a run of a publication, the maintenance of tables."""
+"""Jobs that a task waits for: a slice of a backfill, the maintenance of tables."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from airflow.configuration import conf
-from airflow.sdk import BaseOperator, Context, get_current_context
+from airflow.sdk import Context, get_current_context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 from tidegate.errors import SomeTablesDelayed, SomeTablesFailed
-from tidegate.lineage.dataset import TaskLineage
 from tidegate.model.batch import PublishOutcome
 from tidegate.ports.session import Engine
 
 from tidegate_airflow import tasks
 from tidegate_airflow.assets import emit_change_event
-from tidegate_airflow.errors import raise_airflow_errors, raise_joined, read_form_words
-from tidegate_airflow.operators import lineage
-from tidegate_airflow.operators.lineage import ReportsLineage
+from tidegate_airflow.errors import raise_airflow_errors, raise_joined
 
 Data = dict[str, Any]
-PUBLISH_WORDS = ("resynchronise",)
-
-
-def trace_job(verb: str, subject: str, work_item: Any, backfill: Mapping[str, Any] | None = None) -> TaskLineage:
-    """Return what a task has read and written; of a merge a table's queue, of a backfill a slice."""
-    if verb == "merge":
-        queue = tasks.unwrap_queue(work_item)
-        topics = lineage.find_topics_of_queue(queue) if queue else {}
-        return lineage.trace_flushed_tables(subject, topics) if topics else TaskLineage()
-    if verb == "backfill" and backfill is not None:
-        return lineage.trace_flushed_tables(subject, lineage.find_topics_of_slice(backfill, work_item["number"]))
-    return lineage.trace_published_topics(subject) if verb == "publish" else TaskLineage()
 
 
 def run_slice(
@@ -51,40 +36,6 @@ def run_slice(
         if applied_slice["snapshot_id"] is not None or applied_slice["outcome"] == PublishOutcome.ALREADY_APPLIED:
             emit_change_event(context, "backfill", applied_slice)
     return applied_slices
-
-
-class SliceOperator(ReportsLineage, BaseOperator):
-    """Applies one slice of a backfill: `given` is an entry of its plan's batches."""
-
-    template_fields = ("given", "backfill")
-
-    def __init__(self, *, verb: str, pipeline: str, given: Any, backfill: Any, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.verb = verb
-        self.pipeline = pipeline
-        self.given = given
-        self.backfill = backfill
-
-    def execute(self, context: Context) -> list[dict[str, Any]]:
-        return run_slice(context, self.pipeline, self.backfill, self.given)
-
-    def trace_lineage(self) -> TaskLineage:
-        return trace_job(self.verb, self.pipeline, self.given, self.backfill)
-
-
-class PublishOperator(ReportsLineage, BaseOperator):
-    """Runs one publication, as its DAG's form asks."""
-
-    def __init__(self, *, verb: str, pipeline: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.verb = verb
-        self.publication = pipeline
-
-    def execute(self, context: Context) -> dict[str, Any]:
-        return tasks.run_publish(self.publication, read_form_words(context, PUBLISH_WORDS))
-
-    def trace_lineage(self) -> TaskLineage:
-        return trace_job(self.verb, self.publication, None)
 
 
 def list_table_groups(name: str) -> list[str | list[str]]:

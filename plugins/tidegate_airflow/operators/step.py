@@ -1,7 +1,8 @@
-"""The steps whose jobs BigQuery runs: a task that would wait long for one gives its slot back and wakes when it ends.
+"""What the tasks of a DAG do, each by its verb; and how they wait for a job that BigQuery runs.
 
-A job gets its name before it is sent. If anything is lost, no second job is sent: the step runs again, finds the job by
-its name, and reads its result from BigQuery.
+A task that would wait long for one gives its slot back and wakes when it ends. A job gets its name before it is sent.
+If anything is lost, no second job is sent: the step runs again, finds the job by its name, and reads its result from
+BigQuery.
 """
 
 import logging
@@ -10,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import timedelta
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 from airflow.configuration import conf
 from airflow.sdk import BaseOperator, BaseOperatorLink, Context
@@ -23,11 +24,12 @@ from tidegate.ports.session import Engine
 
 from tidegate_airflow import tasks
 from tidegate_airflow.assets import emit_asset_event, emit_backlog_event
-from tidegate_airflow.errors import push_failure_reason, raise_joined, require_result
+from tidegate_airflow.errors import push_failure_reason, raise_joined, read_form_words, require_result
 from tidegate_airflow.failures.keeper import FLUSH_KEY, read_memory
 from tidegate_airflow.failures.notifiers import HoldNotifications
 from tidegate_airflow.operators import lineage
-from tidegate_airflow.operators.job import trace_job
+from tidegate_airflow.operators.action import run_action, run_replay_form, run_verify_form
+from tidegate_airflow.operators.job import maintain_tables, run_slice
 from tidegate_airflow.operators.lineage import ReportsLineage
 
 Data = dict[str, Any]
@@ -40,6 +42,7 @@ REFUSED_TABLES_KEY = "refused"  # the result of stage beside its queues
 UNREPORTED_KEY = "untold"
 MEMBER_PLAN_KEY = "planned"  # the result of a stage that had to plan by itself
 HARMLESS_ERRORS = {PublishedElsewhere.__name__, TableRemoved.__name__, HeldForApproval.__name__}  # no failures
+PUBLISH_WORDS = ("resynchronise",)
 MERGED_KEY = "merged"  # of a deferred merge: the tables that are done, and those that failed
 
 
@@ -178,9 +181,6 @@ def _keep_unreported(context: Context, published_batch: Data) -> None:
         )
 
 
-STEPS = {"stage": run_mapped_stage_step, "stage_ahead": run_stage_ahead_step, "merge": run_merge_step}
-
-
 def run_member_stage(context: Context, fleet: str, entry: Data, memory: Mapping[str, Any]) -> Data:
     """Stage one pipeline: `entry` is its entry in the fleet's plan. Returns a queue for each table.
 
@@ -285,38 +285,83 @@ def run_member_compact(context: Context, fleet: str, compaction: Data, memory: M
 MEMBER_STEPS = {"stage": run_member_stage, "merge": run_member_merge, "compact": run_member_compact}
 
 
-class StepOperator(ReportsLineage, BaseOperator):
-    """Runs stage, whose `given` is the plan, or merge, whose `given` is a table's queue."""
+# what a task does, by its verb: with its context, what it is of, what it is given, its memory, and its Spark
+STEPS: dict[str, Callable[[Context, str, Any, Mapping[str, Any], Engine | None], Any]] = {
+    "stage": run_mapped_stage_step,
+    "stage_ahead": run_stage_ahead_step,
+    "merge": run_merge_step,
+    "compact": lambda context, name, given, memory, engine: tasks.run_compact(name, given, engine),
+    "maintain": lambda context, name, given, memory, engine: maintain_tables(name, given, engine),
+    "publish": lambda context, name, given, memory, engine: tasks.run_publish(
+        name, read_form_words(context, PUBLISH_WORDS), engine
+    ),
+    "act": lambda context, name, given, memory, engine: run_action(context, name, engine),
+    "replay": lambda context, name, given, memory, engine: run_replay_form(context, name, engine),
+    "verify": lambda context, name, given, memory, engine: run_verify_form(context, name, engine),
+}
 
-    steps: ClassVar[Mapping[str, Callable[..., Any]]] = STEPS
-    template_fields = ("given",)
-    operator_extra_links = (JobLink(),)
 
-    def __init__(self, *, verb: str, pipeline: str, given: Any, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.verb = verb
-        self.pipeline = pipeline
-        self.given = given
+class RunsVerb(ReportsLineage):
+    """Mixed into an operator: it does what its verb says, for a pipeline or a publication.
+
+    `given`: the plan for stage, a table's queue for merge, an entry of the plan's batches for backfill, a table's name
+    for maintain, the result of clean_up for compact; None for what a form asks. `backfill`: the one of its slice.
+    """
+
+    verb: str
+    pipeline: str
+    given: Any
+    backfill: Any
+    engine: Engine | None = None
 
     def execute(self, context: Context) -> Any:
         return self.resume_step(context, {})
 
     def resume_step(self, context: Context, memory: Mapping[str, Any], event: Any = None) -> Any:
         """Resume after the awaited job has ended. `memory`: what the task stored; `event` is ignored."""
-        return self.steps[self.verb](context, self.pipeline, self.given, memory)
+        if self.verb == "backfill":
+            return run_slice(context, self.pipeline, self.backfill, self.given, self.engine)
+        return STEPS[self.verb](context, self.pipeline, self.given, memory, self.engine)
 
     def trace_lineage(self) -> TaskLineage:
-        """Return nothing for stage: what it writes is the product's own."""
-        return trace_job(self.verb, self.pipeline, self.given)
+        """Return what the task has read and written; nothing for stage: what it writes is the product's own."""
+        if self.verb == "merge":
+            queue = tasks.unwrap_queue(self.given)
+            topics = lineage.find_topics_of_queue(queue) if queue else {}
+            return lineage.trace_flushed_tables(self.pipeline, topics) if topics else TaskLineage()
+        if self.verb == "backfill":
+            topics = lineage.find_topics_of_slice(self.backfill, self.given["number"])
+            return lineage.trace_flushed_tables(self.pipeline, topics)
+        return lineage.trace_published_topics(self.pipeline) if self.verb == "publish" else TaskLineage()
+
+
+class VerbOperator(RunsVerb, BaseOperator):
+    """A task that has a job, whose Spark is the pipeline's own."""
+
+    template_fields = ("given", "backfill")
+
+    def __init__(self, *, verb: str, pipeline: str, given: Any = None, backfill: Any = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.verb = verb
+        self.pipeline = pipeline
+        self.given = given
+        self.backfill = backfill
+
+
+class StepOperator(VerbOperator):
+    """Runs stage or merge, and links to the job of BigQuery's that it waits for."""
+
+    operator_extra_links = (JobLink(),)
 
 
 class MemberOperator(StepOperator):
     """One step of one pipeline of a fleet; `given` names it. `fleet` is the name of the fleet's alias."""
 
-    steps = MEMBER_STEPS
-
     def __init__(self, *, fleet: str, **kwargs: Any) -> None:
         super().__init__(pipeline=fleet, **kwargs)
+
+    def resume_step(self, context: Context, memory: Mapping[str, Any], event: Any = None) -> Any:
+        return MEMBER_STEPS[self.verb](context, self.pipeline, self.given, memory)
 
     def trace_lineage(self) -> TaskLineage:
         if self.verb != "merge":

@@ -13,7 +13,7 @@ from tidegate_airflow.dags import backfill, flush_run, publication
 from tidegate_airflow.dags.actions import _build_form, build_letter_words
 from tidegate_airflow.dags.request import build_fleet_form, build_form, read_fleet_request, read_run_params
 from tidegate_airflow.operators.action import run_action, run_replay_form
-from tidegate_airflow.operators.job import PublishOperator
+from tidegate_airflow.operators.step import VerbOperator
 
 FORMS = {
     "act": _build_form(build_pipeline()),
@@ -25,7 +25,7 @@ FLUSH_FORMS = {"flush": build_form(), "fleet": build_fleet_form(["shop"])}
 
 
 def publish(context: Any) -> Any:
-    return PublishOperator(task_id="publish", verb="publish", pipeline="shop").execute(context)
+    return VerbOperator(task_id="publish", verb="publish", pipeline="shop").execute(context)
 
 
 RUNS: dict[str, Callable[[Any], Any]] = {

@@ -76,7 +76,7 @@ def test_merge_is_one_task_for_each_table_named_by_it_where_there_are_several(
     assert {name: arguments[name] for name in ("verb", "pipeline")} == {"verb": "merge", "pipeline": pipeline.name}
     assert arguments.get("conn_id") == connection
     assert (merge.pool, [outlet.name for outlet in merge.outlets]) == ("tidegate_lake", [f"tidegate_{pipeline.name}"])
-    assert bool(arguments.get("multiple_outputs")) == (connection is None)
+    assert arguments["multiple_outputs"]
 
 
 def test_action_waits_for_no_slot_that_the_flushes_of_its_catalog_hold() -> None:

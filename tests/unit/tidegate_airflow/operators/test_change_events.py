@@ -19,7 +19,7 @@ from tidegate_airflow.dags import flush_run
 from tidegate_airflow.dags.backfill import plan_batches
 from tidegate_airflow.operators import step
 from tidegate_airflow.operators.action import run_action, run_replay_form
-from tidegate_airflow.operators.job import SliceOperator
+from tidegate_airflow.operators.step import VerbOperator
 
 ORDERS, USERS = "lake.shop.orders", "lake.shop.users"
 ALL = Errors("all", 9)
@@ -158,7 +158,7 @@ def test_slice_of_a_backfill_is_an_event_of_each_table_that_got_rows_also_in_a_s
     proposal = plan_batches("shop", {**words, "dry_run": False})
     (batch_input,) = proposal["batches"]
     fixed = {"verb": "backfill", "pipeline": "shop", "backfill": proposal["backfill"]}
-    operator = SliceOperator(task_id="batch", given=batch_input, **fixed)
+    operator = VerbOperator(task_id="batch", given=batch_input, **fixed)
     snapshot_ids = []
     for _ in range(2):
         context = build_context()
