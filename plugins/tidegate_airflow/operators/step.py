@@ -285,7 +285,8 @@ def run_member_compact(context: Context, fleet: str, compaction: Data, memory: M
 MEMBER_STEPS = {"stage": run_member_stage, "merge": run_member_merge, "compact": run_member_compact}
 
 
-# what a task does, by its verb: with its context, what it is of, what it is given, its memory, and its Spark
+# each is called with Airflow's context, the name of the pipeline or publication, the task's `given`, what the task
+# stored before it was deferred, and the Spark engine
 STEPS: dict[str, Callable[[Context, str, Any, Mapping[str, Any], Engine | None], Any]] = {
     "stage": run_mapped_stage_step,
     "stage_ahead": run_stage_ahead_step,
@@ -302,10 +303,11 @@ STEPS: dict[str, Callable[[Context, str, Any, Mapping[str, Any], Engine | None],
 
 
 class RunsVerb(ReportsLineage):
-    """Mixed into an operator: it does what its verb says, for a pipeline or a publication.
+    """Mixed into an operator: it runs one verb for a pipeline or a publication.
 
     `given`: the plan for stage, a table's queue for merge, an entry of the plan's batches for backfill, a table's name
-    for maintain, the result of clean_up for compact; None for what a form asks. `backfill`: the one of its slice.
+    for maintain, the result of clean_up for compact; None for a verb whose input is the form of its DAG. `backfill`:
+    the backfill that the entry belongs to.
     """
 
     verb: str
@@ -336,7 +338,7 @@ class RunsVerb(ReportsLineage):
 
 
 class VerbOperator(RunsVerb, BaseOperator):
-    """A task that has a job, whose Spark is the pipeline's own."""
+    """Runs one verb; its Spark is the one that the file of the pipeline or publication names."""
 
     template_fields = ("given", "backfill")
 
@@ -349,7 +351,7 @@ class VerbOperator(RunsVerb, BaseOperator):
 
 
 class StepOperator(VerbOperator):
-    """Runs stage or merge, and links to the job of BigQuery's that it waits for."""
+    """Runs stage or merge, and links to the BigQuery job that it waits for."""
 
     operator_extra_links = (JobLink(),)
 
