@@ -138,11 +138,16 @@ def test_publication_through_spark_submit_brings_the_table_to_its_topic(scene: S
     second_run = scene.airflow.trigger(dag)
     assert scene.airflow.await_run(dag, second_run, patience=600) == "success"
     assert scene.airflow.read_task_states(dag, second_run) == {"publish": ["skipped"]}, "nothing came since"
+    scene.produce("solo.out", {9: "of nobody"})
+    third_run = scene.airflow.trigger(dag, resynchronise=True)
+    assert scene.airflow.await_run(dag, third_run, patience=600) == "success"
+    assert scene.airflow.result(dag, third_run, "publish")["deleted"] == 1
+    assert read_last_values(scene, "solo.out") == scene.read_rows("e2e.solo"), "the form's switch came to the job"
     scene.airflow.unpause(dag, paused=True)
 
 
 def read_last_values(scene: Scene, topic: str) -> dict[int, str]:
-    """The last value of each key, for a reader of what is committed."""
+    """The last value of each key that was not deleted, for a reader of what is committed."""
     settings = {"group.id": "held", "isolation.level": "read_committed", "enable.partition.eof": "true"}
     consumer = Consumer({"bootstrap.servers": scene.guarded.backdoor, "auto.offset.reset": "earliest", **settings})
     partitions = set(consumer.list_topics(topic, 30).topics[topic].partitions)
@@ -153,6 +158,8 @@ def read_last_values(scene: Scene, topic: str) -> dict[int, str]:
         assert message is not None
         if message.error() is not None:
             partitions.discard(message.partition())
+        elif message.value() is None:
+            names.pop(json.loads(message.key())["id"], None)
         else:
             row = json.loads(message.value())
             names[row["id"]] = row["name"]
