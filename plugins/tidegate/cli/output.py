@@ -5,6 +5,7 @@ import json
 import logging
 import re
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from tidegate.cli.main import COMMANDS
@@ -12,11 +13,12 @@ from tidegate.errors import ConfigurationError, RetryLater, TidegateError
 from tidegate.flush.maintain import MaintenanceReport
 from tidegate.flush.preview import Preview
 from tidegate.model.batch import Plan, PublishedBatch, StagedBatch
-from tidegate.model.counts import format_count
+from tidegate.model.counts import format_count, format_span
 from tidegate.monitoring.reports import (
     ActionReport,
     BackfillStatus,
     BatchReport,
+    PartitionStatus,
     PipelineStatus,
     TableStatus,
     UnknownStatus,
@@ -193,15 +195,25 @@ def format_open_backfill(backfill: BackfillStatus) -> str:
 
 
 def _format_table(table: TableStatus) -> str:
+    lag = "unknown" if _is_unread(table) else table["lag"]
     if table["exists"] is False:
-        return f"{table['table']}: does not exist yet, lag={table['lag']}"
+        return f"{table['table']}: does not exist yet, lag={lag}"
     batch, rows = ("-" if number is None else number for number in (table["batch"], table["rows"]))
-    text = f"{table['table']}: batch={batch} rows={rows} lag={table['lag']}"
+    text = f"{table['table']}: batch={batch} rows={rows} lag={lag}"
     if (staging := table["staging"]) is None:
         return text
     # with a clock of staging, lag_seconds of the table is that of its merges
-    merged, staged = ("-" if age is None else f"{age}s" for age in (table["lag_seconds"], staging["lag_seconds"]))
+    merged, staged = (_format_age(lag["lag_seconds"]) for lag in (table, staging))
     return f"{text} behind={merged} staged: lag={staging['lag']} behind={staged}"
+
+
+def _is_unread(table: TableStatus) -> bool:
+    """Whether no partition of the table's topics could be read."""
+    return table["lag"] == 0 and table["lag_seconds"] is None
+
+
+def _format_age(seconds: float | None) -> str:
+    return "-" if seconds is None else format_span(seconds)
 
 
 def format_approved(table: TableStatus) -> str:
@@ -215,7 +227,9 @@ def format_approved(table: TableStatus) -> str:
 def format_status(status: PipelineStatus | UnknownStatus) -> str:
     if "error" in status:
         return f"{status['pipeline']}: {status['error']}"
-    lines = [f"{status['pipeline']}: lag={status['lag']} complete_to={status['freshness'] or 'unknown'}"]
+    is_unknown = status["lag"] == 0 and any(map(_is_unread, status["tables"]))
+    lag = "unknown" if is_unknown else status["lag"]
+    lines = [f"{status['pipeline']}: lag={lag} complete_to={status['freshness'] or 'unknown'}"]
     lines += [f"  {_format_table(table)}" for table in status["tables"]]
     for problem, page in ((t["problem"], t["runbook"]) for t in status["tables"] if t["problem"]):
         lines += [f"    {problem}", f"    see {name_page_file(page)}"]
@@ -229,15 +243,19 @@ def format_status(status: PipelineStatus | UnknownStatus) -> str:
     if newest := status["newest_dead_letter"]:
         lines.append(f"    {format_newest_dead_letter(status, newest)}")
     lines += [f"  {format_open_backfill(backfill)}" for backfill in status["backfills"]]
-    has_staging = any(row["staging"] for row in status["partitions"])
+    return "\n".join([*lines, *_format_partitions(status["partitions"])])
+
+
+def _format_partitions(partitions: Sequence[PartitionStatus]) -> list[str]:
+    if not partitions:
+        return []
+    has_staging = any(row["staging"] for row in partitions)
     titles = ["begin", "published", "committed", *(["staged"] if has_staging else []), "end"]
-    lines.append(
-        f"  {'topic':<32} {'partition':>9}{''.join(f'{title:>11}' for title in titles)}{'lag':>7} {'behind':>9}"
-    )
-    for row in status["partitions"]:
+    lines = [f"  {'topic':<32} {'partition':>9}{''.join(f'{title:>11}' for title in titles)}{'lag':>7} {'behind':>10}"]
+    for row in partitions:
         offsets = [row["begin"], row["published"], row["committed"]]
         offsets += [row["staging"]["staged"]] if row["staging"] else []
         numbers = "".join(f"{'-' if offset is None else offset:>11}" for offset in [*offsets, row["end"]])
-        age = "-" if row["lag_seconds"] is None else f"{row['lag_seconds']}s"
-        lines.append(f"  {row['topic']:<32} {row['partition']:>9}{numbers} {row['lag']:>6} {age:>9}")
-    return "\n".join(lines)
+        age = _format_age(row["lag_seconds"])
+        lines.append(f"  {row['topic']:<32} {row['partition']:>9}{numbers} {row['lag']:>6} {age:>10}")
+    return lines

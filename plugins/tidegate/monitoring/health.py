@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from tidegate.model.counts import format_span
+from tidegate.model.counts import format_number, format_span
 from tidegate.model.offsets import RecordAddress
 from tidegate.monitoring.reports import PipelineRow
 
@@ -63,7 +63,7 @@ class BadRecordReason(NamedTuple):
     def to_fact(self, reason: str) -> str:
         """Return `reason` with the record's place, and how many more there are."""
         topic, partition, offset = self.address
-        others = f", and {self.records - 1} more" if self.records > 1 else ""
+        others = f", and {format_number(self.records - 1)} more" if self.records > 1 else ""
         return f"{reason} · {topic}, partition {partition}, offset {offset}{others}"
 
 
@@ -132,7 +132,10 @@ def _describe_progress(
     if not row["lag"]:
         return Health.CURRENT, "nothing waits"
     if row["lag"] < row.get("starts_at", 1):
-        return Health.CURRENT, f"{_count_waiting(row)}: fewer than the {row['starts_at']} that start a flush"
+        return (
+            Health.CURRENT,
+            f"{_count_waiting(row)}: fewer than the {format_number(row['starts_at'])} that start a flush",
+        )
     lag_seconds = row["lag_seconds"] or 0
     patience = max(MIN_STUCK_SECONDS, float(STUCK_INTERVALS * interval_seconds))
     idle = None if row["published_ms"] is None else (now_ms - row["published_ms"]) / 1000
@@ -179,4 +182,4 @@ def _describe_lag(row: PipelineRow) -> str:
 
 
 def _count_waiting(row: PipelineRow) -> str:
-    return "1 record waits" if row["lag"] == 1 else f"{row['lag']} records wait"
+    return "1 record waits" if row["lag"] == 1 else f"{format_number(row['lag'])} records wait"

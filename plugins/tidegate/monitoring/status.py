@@ -143,11 +143,12 @@ def _describe_table(session: Session, progress: TableProgress, times: Times) -> 
 
 def describe_table_line(progress: TableProgress, times: Times) -> TableLine:
     ages = [measure_lag_seconds(progress.session, part, times) for part in progress.iterate_next()]
+    is_log_unread = progress.problem is not None and not progress.log.end  # a topic that is not there is not read up
     return {
         "table": progress.spec.name,
         "batch": progress.position.batch if progress.position else None,
         "lag": progress.lag,
-        "lag_seconds": find_oldest_age(ages),
+        "lag_seconds": None if is_log_unread else find_oldest_age(ages),
         "staging": describe_staging(progress, times),
         "valid_through": format_time_ms(progress.valid_through_ms),
         "problem": progress.problem,

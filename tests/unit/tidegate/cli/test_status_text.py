@@ -56,8 +56,8 @@ def test_status_shows_both_partitions_the_table_and_the_last_batch() -> None:
         "2026-01-01T00:00:00Z lake.shop.orders: batch=7 read=5 dead_lettered=1 inserted=1 updated=2 deleted=0 "
         "seconds=2.5",
         "topic partition begin published committed end lag behind",
-        "shop[x].orders 0 0 10 - 10 0 0s",
-        "shop[x].orders 1 0 7 - 10 3 12.4s",
+        "shop[x].orders 0 0 10 - 10 0 0 s",
+        "shop[x].orders 1 0 7 - 10 3 12 s",
     ]
 
 
@@ -67,16 +67,16 @@ def test_pipeline_with_two_clocks_shows_how_far_it_is_staged_beside_how_far_it_i
     for part in status["partitions"]:
         part["staging"] = {"staged": part["end"] - 1, "lag": 1, "lag_seconds": 2.0}
     lines = format_lines(status)
-    assert "lake.shop.orders: batch=7 rows=1234567 lag=3 behind=12.4s staged: lag=1 behind=2.0s" in lines
+    assert "lake.shop.orders: batch=7 rows=1234567 lag=3 behind=12 s staged: lag=1 behind=2 s" in lines
     assert lines[-3] == "topic partition begin published committed staged end lag behind"
-    assert lines[-1] == "shop[x].orders 1 0 7 - 9 10 3 12.4s"
+    assert lines[-1] == "shop[x].orders 1 0 7 - 9 10 3 12 s"
 
 
 def test_partition_of_which_nobody_knows_since_when_its_records_wait_has_no_seconds() -> None:
     status: Any = build_status()
     status["tables"][0]["exists"] = True
     status["partitions"][0] |= {"lag": 2, "lag_seconds": None}
-    assert [line.split()[-2:] for line in format_lines(status)[-2:]] == [["2", "-"], ["3", "12.4s"]]
+    assert [line.split()[6:] for line in format_lines(status)[-2:]] == [["2", "-"], ["3", "12", "s"]]
 
 
 def test_records_that_wait_for_days_leave_a_space_between_their_number_and_their_age() -> None:
@@ -84,7 +84,28 @@ def test_records_that_wait_for_days_leave_a_space_between_their_number_and_their
     status["tables"][0]["exists"] = True
     status["partitions"][0] |= {"lag": 2, "lag_seconds": 100_000.5}
     status["partitions"][1] |= {"lag": 12_345_678, "lag_seconds": 1_234_567.5}
-    assert [line.split()[-2:] for line in format_lines(status)[-2:]] == [["2", "100000.5s"], ["12345678", "1234567.5s"]]
+    columns = [line.split(maxsplit=6)[6] for line in format_lines(status)[-2:]]
+    assert columns == ["2 1 d 3 h", "12345678 14 d"]
+
+
+def test_topic_that_is_not_there_has_no_lag_of_zero(capsys) -> None:
+    """`lag=0` and `behind 0 s` looked as if all of it were published."""
+    problem = "topic=app.users does not exist on brokers=b:1; create it, or correct source.topics"
+    table = {**build_status()["tables"][0], "exists": False, "batch": None, "rows": None, "lag": 0}
+    table |= {"lag_seconds": None, "problem": problem, "runbook": "topic-missing", "actions": []}
+    status: Any = build_status(tables=[table], partitions=[], batches=[], lag=0)
+    assert format_lines(status) == [
+        "orders: lag=unknown complete_to=unknown",
+        "lake.shop.orders: does not exist yet, lag=unknown",
+        problem,
+        "see docs/runbook/topic-missing.md",
+    ]
+    other = {**build_status()["tables"][0], "table": "lake.shop.lines", "exists": True, "actions": []}
+    status |= {"tables": [{**table, "exists": True}, other], "lag": 3}
+    assert format_lines(status)[:2] == [
+        "orders: lag=3 complete_to=unknown",
+        "lake.shop.orders: batch=- rows=- lag=unknown",
+    ]
 
 
 @pytest.mark.parametrize("different", [0, 2])

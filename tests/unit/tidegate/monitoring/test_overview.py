@@ -66,6 +66,24 @@ def test_age_that_brokers_do_not_tell_is_unknown_and_not_zero(world: World) -> N
     assert read_overview(world.open_session(build_pipeline(*TWO)))["lag_seconds"] is None
 
 
+def test_topic_that_is_not_there_makes_no_lag_of_zero_seconds(world: World) -> None:
+    flush(world.open_session(build_pipeline(*TWO)))
+    session = world.open_session(build_pipeline(*TWO, build_table("lake.shop.Gone", topics=("Gone",))))
+    row = read_overview(session)
+    assert [(table["table"], table["lag"], table["lag_seconds"]) for table in row["tables"]] == [
+        ("lake.shop.left", 0, 0.0), ("lake.shop.right", 0, 0.0), ("lake.shop.Gone", 0, None),
+    ]  # fmt: skip
+    assert (row["lag"], row["lag_seconds"]) == (0, None)
+    status = read_status(session)
+    assert [table["lag_seconds"] for table in status["tables"]] == [0.0, 0.0, None]
+
+
+def test_large_numbers_of_a_reason_are_written_as_the_page_writes_them() -> None:
+    row = {"tables": [], "lag": 3468, "lag_seconds": 61.0, "published_ms": 0, "open_batches": 0, "starts_at": 5000}
+    assert describe_state(row, 0)[1] == "3,468 records wait: fewer than the 5,000 that start a flush"
+    assert describe_state({**row, "starts_at": 1}, 0)[1] == "3,468 records wait, the oldest for 1 min 1 s"
+
+
 def test_connectors_heartbeat_proves_freshness_of_what_has_no_lag(world: World) -> None:
     session = world.open_session(build_pipeline(*TWO))
     flush(session)
