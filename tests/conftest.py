@@ -234,11 +234,13 @@ def registry_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture
-def dwh(workbench: "Workbench", bigquery: str) -> Any:
-    """The BigQuery side of a test's workbench: a catalog `dwh` with a dataset of its own."""
+def dwh(workbench: "Workbench", bigquery: str) -> Iterator[Any]:
+    """The BigQuery side of a test's workbench: a catalog `dwh` with a dataset of its own, which goes with the test."""
     from warehouse import WarehouseBench
 
-    return WarehouseBench(workbench, bigquery)
+    bench = WarehouseBench(workbench, bigquery)
+    yield bench
+    bench.drop()
 
 
 @pytest.fixture

@@ -57,6 +57,10 @@ class WarehouseBench:
     def tables(self) -> list[str]:
         return sorted(table.table_id for table in self.client.list_tables(f"{PROJECT}.{self.dataset}"))
 
+    def drop(self) -> None:
+        """Drop the dataset: the local server takes longer for each statement the more tables it has."""
+        self.client.delete_dataset(f"{PROJECT}.{self.dataset}", delete_contents=True, not_found_ok=True)
+
     def list_staging_files(self) -> list[str]:
         """Files below the staging folder."""
         return sorted(str(path.relative_to(self.files)) for path in self.files.rglob("*") if path.is_file())

@@ -1,4 +1,4 @@
-"""Starts local-bigquery 0.4.0 on the DuckDB it is installed with, and teaches it five things that BigQuery does.
+"""Starts local-bigquery 0.4.0 on the DuckDB it is installed with, and teaches it six things that BigQuery does.
 
 Runs in the server's own environment, with HOME as a folder of its own.
 
@@ -8,6 +8,7 @@ Runs in the server's own environment, with HOME as a folder of its own.
 3. Bytes in Parquet, which a load with a schema takes for text in base64, as they are in JSON.
 4. Deleting one partition, ``tables.delete`` of ``table$N``, for tables that are partitioned by an integer range.
 5. Fields that ``tables.update`` adds inside of a column, which the server would forget.
+6. A look at one table that costs the same however many there are: the server lists all tables of all datasets for it.
 """
 
 import sys
@@ -22,6 +23,9 @@ from local_bigquery.catalog import tables
 from local_bigquery.cli import main
 from local_bigquery.engine import database, types
 from local_bigquery.jobs import load, merge
+
+Object = tuple[str, str, int]  # name, kind, rows
+RESULTS = ("emulator", "_results")
 
 
 def offer_extensions() -> None:
@@ -117,10 +121,52 @@ def list_paths(fields: list[Any] | None, *above: str) -> set[tuple[str, ...]]:
     return paths
 
 
+def wrap_objects(objects: Callable[..., list[Object]]) -> Callable[..., list[Object]]:
+    """The server's list of tables and views, which looks for one alone where it is asked for one."""
+
+    def listing(project: str, dataset: str, table: str | None = None) -> list[Object]:
+        if table is None:
+            return objects(project, dataset)
+        if project == RESULTS[0]:
+            return find_result(table) if dataset == RESULTS[1] else objects(project, dataset, table)
+        return find_object(project, dataset, table)
+
+    return listing
+
+
+def find_object(project: str, dataset: str, table: str) -> list[Object]:
+    """A table or a view, by what DuckLake has committed; a table's rows as DuckDB estimates them."""
+    metadata = database.quote(f"__ducklake_metadata_{project}")
+    try:
+        rows: list[Object] = database.fetch(
+            f"SELECT table_name, 'TABLE', coalesce(record_count, 0) FROM {metadata}.ducklake_table AS o "
+            f"JOIN {metadata}.ducklake_schema AS s USING (schema_id) "
+            f"LEFT JOIN {metadata}.ducklake_table_stats USING (table_id) "
+            "WHERE schema_name = $1 AND table_name = $2 AND o.end_snapshot IS NULL AND s.end_snapshot IS NULL "
+            f"UNION ALL SELECT view_name, 'VIEW', 0 FROM {metadata}.ducklake_view AS o "
+            f"JOIN {metadata}.ducklake_schema AS s USING (schema_id) "
+            "WHERE schema_name = $1 AND view_name = $2 AND o.end_snapshot IS NULL AND s.end_snapshot IS NULL",
+            [dataset, table],
+        )
+    except duckdb.CatalogException:  # a project that nobody has used
+        return []
+    return rows
+
+
+def find_result(table: str) -> list[Object]:
+    """The result of a query, which the server keeps as a table."""
+    try:
+        rows = database.fetch(f"SELECT count(*) FROM {database.quote(*RESULTS, table)}")
+    except duckdb.CatalogException:
+        return []
+    return [(table, "TABLE", rows[0][0])]
+
+
 if __name__ == "__main__":
     offer_extensions()
     merge.run = wrap_merge(merge.run)
     load._projection = wrap_projection(load._projection)
     tables.delete = wrap_delete(tables.delete)
+    database.objects = wrap_objects(database.objects)
     tables._alter = wrap_alter(tables._alter)
     sys.exit(main())
