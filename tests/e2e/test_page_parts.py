@@ -324,6 +324,58 @@ def test_paused_pipeline_shows_why_it_could_not_be_resumed(page: Page) -> None:
     expect(line.get_by_role("link", name="Runbook")).to_have_attribute("href", "runbook/server-down")
 
 
+def test_button_of_a_paused_dag_says_why_it_is_off_to_keyboards_and_fingers_too(page: Page) -> None:
+    """The reason was a title alone, which is shown to a mouse only."""
+    dags = {kind: {**dag, "paused": kind != "flush"} for kind, dag in DAGS.items()}
+    part = {"topic": "t", "partition": 0, "published": 0, "end": 1, "lag": 1, "lag_seconds": 1.0, "staging": None}
+    draw(page, {"state": "current", "partitions": [part]}, {"dags": dags})
+    backfill = page.get_by_role("button", name="Backfill")
+    expect(backfill).to_be_disabled()
+    expect(backfill).to_have_accessible_description(re.compile("tidegate_users_backfill is paused: unpause it first"))
+    for kind in ("backfill", "actions"):
+        line = page.locator("main p").get_by_text(f"The DAG tidegate_users_{kind} is paused: unpause it first.")
+        expect(line).to_have_count(1)
+        expect(line.get_by_role("link")).to_have_attribute("href", f"/dags/tidegate_users_{kind}")
+    draw(page, {"state": "paused", "paused": True}, {"dags": {"flush": {**DAGS["flush"], "paused": True}}})
+    expect(page.get_by_text("The DAG tidegate_users_flush is paused: resume it first.")).to_be_visible()
+    draw(page, {"state": "current"}, {"dags": dags}, may={"flush": True})
+    expect(page.get_by_text("is paused")).to_have_count(0)
+    draw(page, {"state": "current"}, may={"backfill": True})
+    expect(page.get_by_role("button", name="Flush now")).to_have_count(0)
+    draw_publication(page, {"paused": True, "state": "paused", "fact": ""})
+    expect(page.get_by_role("button", name="Publish now")).to_have_accessible_description(
+        re.compile("is paused: unpause")
+    )
+
+
+def test_topic_that_is_not_there_has_no_lag_and_large_numbers_have_one_form(page: Page) -> None:
+    problem = "topic=users does not exist on brokers=b:1"
+    table = {
+        "table": "lake.app.Users",
+        "lag": 0,
+        "lag_seconds": None,
+        "problem": problem,
+        "open_batches": 0,
+        "max_pending": 1000,
+    }
+    gone = {"state": "stuck", "fact": problem, "lag": 0, "lag_seconds": None, "tables": [table]}
+    table_of_many = {**table, "lag": 3468, "lag_seconds": 61.0, "problem": None, "open_batches": 1000}
+    flush = {"batch": 1234, "published_at": NOW, "seconds": 0.0, "stage_seconds": None, "inserted": 1, "updated": 0}
+    many = {"state": "current", "lag": 3468, "tables": [table_of_many]}
+    many["last_flush"] = {**flush, "deleted": 0, "bytes_written": None}
+    list_pipelines(page, gone, {**many, "pipeline": "many"})
+    cells = [page.locator("tbody tr").nth(row).locator("td").all_inner_texts()[1:3] for row in (0, 1)]
+    assert cells == [["\N{EN DASH}", "\N{EN DASH}"], ["3,468", "1 min 1 s"]]
+    draw(page, gone)
+    expect(page.locator("dl.facts")).not_to_contain_text("0 offsets")
+    expect(page.locator("dl.facts")).not_to_contain_text("nothing waits")
+    shown = page.get_by_role("table", name="Tables").locator("tbody td")
+    expect(shown).to_have_text(["\N{EN DASH}"] * 4 + ["0 of 1,000"])
+    draw(page, many)
+    expect(shown).to_have_text(["\N{EN DASH}", "3,468", "1 min 1 s", "\N{EN DASH}", "1,000 of 1,000"])
+    expect(page.locator("dl.facts")).to_contain_text("batch 1,234 in 0 s: 1 inserted")
+
+
 def test_first_look_that_is_under_way_is_no_alarm(page: Page) -> None:
     error = "not read yet: no answer for 2 s"
     row = {"pipeline": "users", "description": "Users", "state": "unknown", "error": error, "fact": error}

@@ -2,6 +2,7 @@
 import { finished, link, result, runPath, trigger } from "./airflow.js";
 import { commandsIn, h } from "./dom.js";
 import { plural } from "./format.js";
+import { whilePaused } from "./paused.js";
 
 // What a run of the DAG of actions is given, and where its answers are.
 const ACTION = {
@@ -51,7 +52,7 @@ export function backfillButton(dag, may, again) {
 }
 
 function button(dag, job, what, again, size = "small") {
-  return h("button", { type: "button", class: size, "data-key": `act-${what.label}-${what.asked.at ?? what.asked.table ?? what.asked.offsets ?? ""}`, disabled: dag.paused, title: dag.paused ? `The DAG ${dag.dag_id} is paused: unpause it first` : what.title,
+  return h("button", { type: "button", class: size, "data-key": `act-${what.label}-${what.asked.at ?? what.asked.table ?? what.asked.offsets ?? ""}`, title: what.title, ...whilePaused(dag),
     click: () => open(dag.dag_id, job, what, again) }, `${what.label} …`);
 }
 

@@ -1,6 +1,7 @@
 // Why a table has the row of a key, or has none: asked of a run that changes nothing; the records themselves are read from the log.
 import { ask } from "./action_buttons.js";
 import { h, quiet } from "./dom.js";
+import { whilePaused } from "./paused.js";
 import { openRecords } from "./records.js";
 
 const PLACE = /^ {2}(\S+):(\d+):(\d+) /; // of a record's line
@@ -8,7 +9,7 @@ const PLACE = /^ {2}(\S+):(\d+):(\d+) /; // of a record's line
 /** The button of a table; null where the role may start no action. */
 export function explainButton(name, table, dag, may) {
   if (!dag || !may) return null;
-  return h("div", {}, h("button", { type: "button", class: "small", "data-key": `explain-${table}`, "aria-label": `Explain a row of ${table}`, disabled: dag.paused, title: dag.paused ? `The DAG ${dag.dag_id} is paused: unpause it first` : null,
+  return h("div", {}, h("button", { type: "button", class: "small", "data-key": `explain-${table}`, "aria-label": `Explain a row of ${table}`, ...whilePaused(dag),
     click: () => open(name, table, dag) }, "Explain a row …"));
 }
 

@@ -19,6 +19,12 @@ export const plural = (value, one, several) => `${number(value)} ${value === 1 ?
 /** 1234567 → 1.2M */
 export const compact = (value) => (value === null || value === undefined ? "–" : rough.format(value));
 
+/** Whether no partition of a table or pipeline could be read, as its topic is not there: nobody knows what waits. */
+export const isUnread = (row) => row.lag === 0 && row.lag_seconds === null;
+
+/** The offsets that wait; unknown is a dash. */
+export const lag = (row) => (isUnread(row) ? "–" : number(row.lag));
+
 /** 4000 → 1 h 6 min: the two largest units, or one that says enough. */
 export function span(seconds) {
   if (seconds === null || seconds === undefined) return "unknown";

@@ -3,6 +3,7 @@ import { keepAddress, read } from "./airflow.js";
 import { h, quiet, show, table } from "./dom.js";
 import { ago, moment, number, plural } from "./format.js";
 import { indentJson } from "./json_text.js";
+import { pausedLine } from "./paused.js";
 import { remedies } from "./action_buttons.js";
 import { replayButton, replayOneButton } from "./replay.js";
 
@@ -30,6 +31,7 @@ export function letters(name) {
       };
       show(document.getElementById("main"), lead(answer),
         answer.waiting ? h("div", { class: "actions" }, replayButton(name, answer.waiting, dag, rights.may.replay, again), discard({}, CHOICE)) : null,
+          answer.waiting ? [rights.may.replay && pausedLine(dag), rights.may.actions && pausedLine(dags.actions)] : null,
         answer.dead_letters.length ? [list(answer, rights.may.replay || rights.may.actions ? ways : null), pager(answer, again)] : quiet("No record waits here."));
     },
   };
@@ -70,7 +72,7 @@ function readable(text, encoded) {
     const bytes = Uint8Array.from(atob(encoded), (one) => one.charCodeAt(0));
     const framed = bytes.length > 5 && bytes[0] === 0;
     const id = framed ? new DataView(bytes.buffer).getUint32(1) : null;
-    return [framed ? `${bytes.length} bytes, framed with schema id ${id}` : `${bytes.length} bytes`, hex(bytes)];
+    return [framed ? `${number(bytes.length)} bytes, framed with schema id ${id}` : `${number(bytes.length)} bytes`, hex(bytes)];
   }
   if (text === null || text === undefined) return ["null", "null"];
   try {
@@ -100,5 +102,5 @@ function pager(answer, again) {
   };
   const turn = (text, page, possible) => h("button", { type: "button", "data-key": text, disabled: !possible, click: () => to(page) }, text);
   return h("nav", { class: "actions", "aria-label": "Pages" }, turn("Newer", answer.page - 1, answer.page > 1),
-    h("span", {}, `page ${answer.page} of ${answer.pages}`), turn("Older", answer.page + 1, answer.page < answer.pages));
+    h("span", {}, `page ${number(answer.page)} of ${number(answer.pages)}`), turn("Older", answer.page + 1, answer.page < answer.pages));
 }

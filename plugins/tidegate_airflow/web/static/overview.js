@@ -1,7 +1,7 @@
 // All pipelines in one table, the worst first.
 import { keepAddress, link, runPath } from "./airflow.js";
 import { command, h, quiet, section, show, table } from "./dom.js";
-import { ago, asOf, bytes, compact, due, number, plural, span } from "./format.js";
+import { ago, asOf, bytes, compact, due, isUnread, lag, number, plural, span } from "./format.js";
 import { publications } from "./publication.js";
 import { badge, showState, STATES } from "./state.js";
 import { foldClass, unfoldButton } from "./unfold.js";
@@ -28,8 +28,8 @@ const rows = (flush) => {
 const COLUMNS = [
   { key: "state", title: "State", cell: (row) => [badge(row.state), row.paused && row.state !== "paused" ? h("div", { class: "quiet" }, "paused") : null, asOf(row.read_at)], sort: rank },
   { key: "pipeline", title: "Pipeline", head: true, cell: name, sort: (row) => row.pipeline },
-  { key: "lag", title: "Lag", hint: "Offsets that wait", number: true, cell: (row) => number(row.lag), sort: (row) => -(row.lag ?? -1) },
-  { key: "behind", title: "Behind", hint: "Age of the oldest record that is not published", number: true, cell: (row) => ("lag" in row ? span(row.lag_seconds) : "–"), sort: (row) => -(row.lag_seconds ?? -1) },
+  { key: "lag", title: "Lag", hint: "Offsets that wait", number: true, cell: (row) => lag(row), sort: (row) => -(row.lag ?? -1) },
+  { key: "behind", title: "Behind", hint: "Age of the oldest record that is not published", number: true, cell: (row) => ("lag" in row && !isUnread(row) ? span(row.lag_seconds) : "–"), sort: (row) => -(row.lag_seconds ?? -1) },
   { key: "fresh", minor: true, title: "Complete to", hint: "Record time up to which every table is complete", number: true, cell: (row) => ago(row.freshness), sort: (row) => age(row.freshness) * -1 },
   { key: "flush", minor: true, title: "Last flush", number: true, cell: (row) => ago(row.last_flush?.published_at), sort: (row) => age(row.last_flush?.published_at) },
   { key: "took", minor: true, title: "Took", number: true, cell: (row) => (row.last_flush ? span(row.last_flush.seconds) : "–"), sort: (row) => -(row.last_flush?.seconds ?? -1) },
@@ -63,9 +63,9 @@ export function overview() {
     keep(chosen);
     const counts = STATES.map((state) => [state, found.filter((row) => row.state === state).length]).filter(([, count]) => count);
     show(states, counts.map(([state, count]) =>
-      h("button", { type: "button", "aria-pressed": String(chosen.state === state), "data-key": `only-${state}`, click: () => only(state) }, badge(state), ` ${count}`)));
+      h("button", { type: "button", "aria-pressed": String(chosen.state === state), "data-key": `only-${state}`, click: () => only(state) }, badge(state), ` ${number(count)}`)));
     show(tags, countTags(found, chosen.tag).map(([tag, count]) =>
-      h("button", { type: "button", "aria-pressed": String(chosen.tag === tag), "data-key": `tag-${tag}`, click: () => tagged(tag) }, `${tag} ${count}`)));
+      h("button", { type: "button", "aria-pressed": String(chosen.tag === tag), "data-key": `tag-${tag}`, click: () => tagged(tag) }, `${tag} ${number(count)}`)));
     const shown = found.filter((row) => matches(row, chosen)).sort(order(chosen)).map((row) => ({ ...row, rowClass: foldClass(`p-${row.pipeline}`) }));
     const matching = shown.length ? table("Pipelines", COLUMNS, shown, { ...chosen, by }) : noMatch(clear);
     show(list, found.length ? [matching, footer(shown.length, found.length)] : nothing(), publications(published, chosen.text));
@@ -86,7 +86,7 @@ export function overview() {
 const nothing = () => section("No pipeline yet", h("ul", {}, command("bin/tidegate init --topic TOPIC --to lake.namespace.table", "proposes a file from a sample of the topic; its DAG and its line here appear by themselves")),
   quiet("You see the pipelines whose DAG you may see."));
 const noMatch = (clear) => h("p", { id: "no-match" }, "No pipeline matches the filter. ", h("button", { type: "button", "data-key": "clear", click: clear }, "Show all"));
-const footer = (shown, all) => h("p", { class: "quiet" }, shown === all ? plural(all, "pipeline", "pipelines") : `${shown} of ${plural(all, "pipeline", "pipelines")}`);
+const footer = (shown, all) => h("p", { class: "quiet" }, shown === all ? plural(all, "pipeline", "pipelines") : `${number(shown)} of ${plural(all, "pipeline", "pipelines")}`);
 
 /** Every tag with how many pipelines have it; the chosen one too when none has it any more, so that it can be taken off. */
 function countTags(rows, chosen) {

@@ -5,14 +5,16 @@ import { chart } from "./chart.js";
 import { commands, whatToDo } from "./what_to_do.js";
 import { commandsIn, h, quiet, say, section, show, table, trouble, typed } from "./dom.js";
 import { explainButton } from "./explain.js";
-import { ago, asOf, bytes, due, moment, number, plural, span } from "./format.js";
+import { ago, asOf, bytes, due, isUnread, lag, moment, number, plural, span } from "./format.js";
 import { backfillButton, remedies } from "./action_buttons.js";
+import { pausedLine, whilePaused } from "./paused.js";
 import { recordsButton } from "./records.js";
 import { replayButton } from "./replay.js";
 import { seePage } from "./runbook.js";
 import { badge, showState } from "./state.js";
 
 const MAX_PARTITIONS = 200; // rows: they are drawn anew every few seconds, and thousands would stop the browser
+const RESUME = "resume it first"; // by the button beside
 const key = (row) => `${row.topic} ${row.partition}`;
 const known = (part, shown) => (part?.error ? trouble(part.error) : part && shown(part));
 
@@ -58,10 +60,10 @@ function facts({ pipeline: row, airflow, group_retention: expiry }) {
   const flush = row.last_flush;
   const list = [
     ...(row.staging ? [["Staged", [`${plural(row.staging.lag, "offset", "offsets")} behind the log`, h("div", { class: "quiet" }, span(row.staging.lag_seconds))]]] : []),
-    [row.staging ? "Merged" : "Lag", ["lag" in row ? plural(row.lag, "offset", "offsets") : "–", row.staging ? " behind the log" : null, asOf(row.read_at)]],
-    ["Behind", "lag" in row ? [span(row.lag_seconds), h("div", { class: "quiet" }, row.lag ? "age of the oldest record that waits" : "nothing waits")] : "–"],
+    [row.staging ? "Merged" : "Lag", ["lag" in row && !isUnread(row) ? plural(row.lag, "offset", "offsets") : "–", row.staging ? " behind the log" : null, asOf(row.read_at)]],
+    ["Behind", "lag" in row && !isUnread(row) ? [span(row.lag_seconds), h("div", { class: "quiet" }, row.lag ? "age of the oldest record that waits" : "nothing waits")] : "–"],
     ["Complete to", [moment(row.freshness), h("div", { class: "quiet" }, row.freshness ? [ago(row.freshness), row.lag ? ": records up to this time are in the tables" : ": nothing newer in the partition that has been quiet longest"] : row.state === "stuck" ? "unknown" : "unknown until each partition has had a record")]],
-    ["Last flush", flush ? [ago(flush.published_at), h("div", { class: "quiet" }, `batch ${flush.batch} ${cost(flush)}: ${number(flush.inserted)} inserted, ${number(flush.updated)} updated, ${number(flush.deleted)} deleted${flush.bytes_written == null ? "" : `, ${bytes(flush.bytes_written)} written`}`)] : "none yet"],
+    ["Last flush", flush ? [ago(flush.published_at), h("div", { class: "quiet" }, `batch ${number(flush.batch)} ${cost(flush)}: ${number(flush.inserted)} inserted, ${number(flush.updated)} updated, ${number(flush.deleted)} deleted${flush.bytes_written == null ? "" : `, ${bytes(flush.bytes_written)} written`}`)] : "none yet"],
     ["Dead letters", row.dead_letters ? h("a", { class: "warn", "data-key": "letters", href: `pipelines/${encodeURIComponent(row.pipeline)}/dead-letters` }, plural(row.dead_letters, "waits", "wait")) : number(row.dead_letters)],
     ["Next run", row.dag_id ? [row.paused ? "paused" : row.last_run?.state === "running" ? "running" : due(row.next_run), h("div", {}, link(dagPath(row.dag_id), row.fleet ? `Open the DAG of the fleet ${row.fleet}` : "Open DAG"))] : "no DAG"],
     ["Heartbeat", [ago(airflow?.last_heartbeat), airflow?.offsets_expire ? h("div", { class: "quiet" }, "committed offsets expire ", ago(airflow.offsets_expire), expiry?.assumed ? " (if brokers keep them for seven days: they do not say)" : null) : null]],
@@ -73,7 +75,7 @@ function actions({ pipeline: row, airflow, may }, again) {
   const dags = airflow?.dags ?? {};
   if (!row.dag_id) return quiet("This pipeline has no DAG yet: its file is wrong, or Airflow has not read it. Nothing can be started.");
   if (!Object.values(may).some(Boolean)) return quiet("Your role in Airflow may look, but start nothing.");
-  const start = (kind, what, label) => h("button", { type: "button", "data-key": kind, disabled: !may[kind] || dags[kind]?.paused, title: dags[kind]?.paused ? "The DAG is paused: resume it first" : null,
+  const start = (kind, what, label) => may[kind] && dags[kind] && h("button", { type: "button", "data-key": kind, ...whilePaused(dags[kind], RESUME),
     click: async () => {
       try {
         say(...await startNow(dags[kind].dag_id, what, row.fleet ? row.pipeline : null));
@@ -82,8 +84,10 @@ function actions({ pipeline: row, airflow, may }, again) {
     } }, label);
   const starts = dags.stage ? [start("stage", "Staging", "Stage now"), start("flush", "Merge", "Merge now")] : [start("flush", "Flush", "Flush now")];
   const pauses = may.pause ? pauseButton([dags.flush, dags.stage].filter(Boolean), again, row.fleet) : null;
-  return h("div", { class: "actions" }, starts, pauses, row.dead_letters ? replayButton(row.pipeline, row.dead_letters, dags.replay, may.replay, again) : null,
-    backfillButton(dags.backfill, may.backfill, again));
+  const started = (row.dead_letters ? ["backfill", "replay", "actions"] : ["backfill", "actions"]).filter((kind) => may[kind]);
+  return [h("div", { class: "actions" }, starts, pauses, row.dead_letters ? replayButton(row.pipeline, row.dead_letters, dags.replay, may.replay, again) : null,
+    backfillButton(dags.backfill, may.backfill, again)),
+  ["flush", "stage"].map((kind) => may[kind] && pausedLine(dags[kind], RESUME)), started.map((kind) => pausedLine(dags[kind]))];
 }
 
 /** Of a pipeline with two clocks both DAGs: what is staged would pile up otherwise. */
@@ -155,10 +159,10 @@ function tables({ pipeline: row, airflow, may }) {
       { title: "Staging lag", hint: "Offsets that are not staged", number: true, cell: (one) => number(one.staging?.lag) },
       { title: "Staging behind", hint: "Age of the oldest record that is not staged", number: true, cell: (one) => span(one.staging?.lag_seconds) },
     ] : []),
-    { title: row.staging ? "Merge lag" : "Lag", number: true, cell: (one) => number(one.lag) },
-    { title: row.staging ? "Merge behind" : "Behind", number: true, cell: (one) => span(one.lag_seconds) },
+    { title: row.staging ? "Merge lag" : "Lag", number: true, cell: (one) => lag(one) },
+    { title: row.staging ? "Merge behind" : "Behind", number: true, cell: (one) => (isUnread(one) ? "–" : span(one.lag_seconds)) },
     { title: "Complete to", number: true, cell: (one) => moment(one.valid_through) },
-    { title: "Open batches", number: true, cell: (one) => `${one.open_batches} of ${one.max_pending}` },
+    { title: "Open batches", number: true, cell: (one) => `${number(one.open_batches)} of ${number(one.max_pending)}` },
   ];
   return section("Tables", table("Tables", columns, row.tables));
 }
@@ -183,7 +187,7 @@ function backfills(found) {
   if (!found?.length) return null;
   return section("Open backfills", found.map((one) => h("div", {}, h("code", {}, one.backfill), one.tables.map((table) => {
     const applied = one.applied[table]?.length ?? 0;
-    return h("label", { class: "progress" }, `${table}: ${applied} of ${one.slices} `, h("progress", { max: one.slices, value: applied }));
+    return h("label", { class: "progress" }, `${table}: ${number(applied)} of ${number(one.slices)} `, h("progress", { max: one.slices, value: applied }));
   }))));
 }
 
@@ -217,7 +221,7 @@ function batches(past) {
   ];
   const [first, rest] = [past.batches.slice(0, 10), past.batches.slice(10)];
   return section("Batches", table("Newest batches", columns, first),
-    rest.length ? h("details", { "data-key": "more-batches" }, h("summary", {}, `${rest.length} more`), table("More batches", columns, rest)) : null);
+    rest.length ? h("details", { "data-key": "more-batches" }, h("summary", {}, `${number(rest.length)} more`), table("More batches", columns, rest)) : null);
 }
 
 function maintained(one, done) {

@@ -3,6 +3,7 @@ import { dagPath, link, runPath, startNow } from "./airflow.js";
 import { causesTable, runsTable } from "./airflow_tables.js";
 import { command, h, quiet, say, section, show, table, trouble } from "./dom.js";
 import { ago, asOf, due, moment, number, plural, span } from "./format.js";
+import { pausedLine, whilePaused } from "./paused.js";
 import { seePage } from "./runbook.js";
 import { badge, showState } from "./state.js";
 import { foldClass, unfoldButton } from "./unfold.js";
@@ -87,8 +88,8 @@ function actions({ publication: row, may }, again) {
     again();
   };
   return h("div", { class: "actions" },
-    h("button", { type: "button", "data-key": "publish", disabled: row.paused, title: row.paused ? "The DAG is paused: unpause it first" : null, click: start }, "Publish now"),
-    link(dagPath(row.dag_id), "Resynchronise: by Trigger, in Airflow"));
+    h("button", { type: "button", "data-key": "publish", ...whilePaused(row), click: start }, "Publish now"),
+    link(dagPath(row.dag_id), "Resynchronise: by Trigger, in Airflow"), pausedLine(row));
 }
 
 const errors = (causes) => (causes?.length ? section("Last errors", causesTable(causes)) : null);

@@ -4,6 +4,7 @@ import { ask } from "./action_buttons.js";
 import { h, quiet, table } from "./dom.js";
 import { moment, number } from "./format.js";
 import { indentJson } from "./json_text.js";
+import { pausedLine, whilePaused } from "./paused.js";
 
 const STEP = 10; // offsets of a view before the place that it is asked for
 
@@ -27,10 +28,10 @@ export function openRecords(name, topic, partition, dag, offset = null) {
   const older = button("Older", go(() => `${last}:${Math.max(0, begin - STEP)}`));
   const newer = button("Newer", go(() => `${last}:${end + STEP}`));
   const newest = button("Newest", go(() => last));
-  const decode = h("button", { type: "button", class: "primary", disabled: dag.paused, title: dag.paused ? `The DAG ${dag.dag_id} is paused: unpause it first` : null, click: () => judge() }, "What becomes of them");
+  const decode = h("button", { type: "button", class: "primary", ...whilePaused(dag), click: () => judge() }, "What becomes of them");
   const dialog = h("dialog", { class: "wide records", "aria-labelledby": "records-title" }, h("h2", { id: "records-title" }, `Records of ${topic}, partition ${partition}`),
     quiet("At most 20 at once, as they lie in the log. What becomes of them is asked of the decoder; nothing is changed."),
-    place, report, h("div", { class: "actions" }, button("Close", () => dialog.close()), older, newer, newest, decode));
+    place, report, pausedLine(dag), h("div", { class: "actions" }, button("Close", () => dialog.close()), older, newer, newest, decode));
 
   async function show() {
     for (const one of [older, newer, newest, decode]) one.disabled = true;
