@@ -116,7 +116,7 @@ def write_answers(job_audits: Any, destination: MemoryDestination, judges: Judge
     ask = {"diff_counts": compare_with_main, "diff_samples": show_samples}
     answers = [
         ask.get(json.loads(question)["statement"], count_violations)(question, destination, judges)
-        for question in job_audits.questions
+        for question in job_audits.queries
     ]
     text = json.dumps({"attempt": job_audits.attempt, "broken": answers})
     assert job_audits.property.startswith(resource_names.name_audit_property(""))

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from tidegate.errors import CommitRefused, GiveUp, OutcomeUnknown, RetryLater, TidegateError
-from tidegate.jobs.merge_job import MergeJob
 from tidegate.jobs.stage_job import StageJob
+from tidegate.jobs.statements_job import StatementsJob
 from tidegate.model.table_state import TableCommit
 from tidegate.ports.session import Job
 
@@ -126,7 +126,7 @@ class FailsToMerge(_Delegating):
         self.table, self.is_broken = table, True
 
     def run(self, job: Job) -> None:
-        if self.is_broken and isinstance(job, MergeJob) and f'"target": "{self.table}"' in "".join(job.statements):
+        if self.is_broken and isinstance(job, StatementsJob) and f'"target": "{self.table}"' in "".join(job.statements):
             raise RetryLater(f"Spark failed in merge: table={self.table}")
         self._port.run(job)
 
@@ -139,8 +139,8 @@ class FailsOneMerge(_Delegating):
         self.remaining = number
 
     def run(self, job: Job) -> None:
-        self.remaining -= isinstance(job, MergeJob)
-        if isinstance(job, MergeJob) and self.remaining == 0:
+        self.remaining -= isinstance(job, StatementsJob)
+        if isinstance(job, StatementsJob) and self.remaining == 0:
             raise RetryLater("Spark failed in one merge")
         self._port.run(job)
 
@@ -152,7 +152,7 @@ class WritesBesideTheBranch(_Delegating):
         tables = self._port.destination.tables
         refs_by_table = {name: dict(table.refs) for name, table in tables.items()}
         self._port.run(job)
-        if isinstance(job, MergeJob) and job.table in refs_by_table:
+        if isinstance(job, StatementsJob) and job.table in refs_by_table:
             tables[job.table].refs = refs_by_table[job.table]
 
 
@@ -160,7 +160,7 @@ class WritesNothing(_Delegating):
     """Spark that runs every merge and writes no row."""
 
     def run(self, job: Job) -> None:
-        if not isinstance(job, MergeJob):
+        if not isinstance(job, StatementsJob):
             self._port.run(job)
 
 
@@ -172,7 +172,7 @@ class DiesBetweenStatements(_Delegating):
         self.statement_count = statement_count
 
     def run(self, job: Job) -> None:
-        if isinstance(job, MergeJob):
+        if isinstance(job, StatementsJob):
             self._port.run(replace(job, statements=job.statements[: self.statement_count]))
             raise Crash("between two statements")
         self._port.run(job)

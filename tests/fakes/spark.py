@@ -8,8 +8,8 @@ from typing import Any
 
 from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.maintain_job import MaintainJob
-from tidegate.jobs.merge_job import MergeJob
 from tidegate.jobs.stage_job import StageJob
+from tidegate.jobs.statements_job import StatementsJob
 from tidegate.ports.session import Job
 from tidegate.schema.data_types import Column
 
@@ -74,14 +74,14 @@ class MemoryEngine(StageRunner, MergeRunner):
                 elif not self._create(statement):
                     self.merge_rows(statement, summary)
                 hit_failpoint("job.statement")
-            if job.audits is not None:
-                write_answers(job.audits, self.destination, self.conditions)
+            if job.questions is not None:
+                write_answers(job.questions, self.destination, self.conditions)
                 hit_failpoint("job.audited")
 
     @property
-    def merges(self) -> list[MergeJob]:
+    def merges(self) -> list[StatementsJob]:
         """The jobs that merged rows, without those that created tables."""
-        return [j for j in self.jobs if isinstance(j, MergeJob) and '"statement": "merge_' in j.statements[-1]]
+        return [j for j in self.jobs if isinstance(j, StatementsJob) and '"statement": "merge_' in j.statements[-1]]
 
     @property
     def stages(self) -> list[StageJob]:

@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tidegate.jobs.merge_job import AuditAnswers
 from tidegate.jobs.stage_outcome import DiscoveredNames, RecordExplanation, StageOutcome
+from tidegate.jobs.statements_job import AuditAnswers
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.model.offsets import Ranges

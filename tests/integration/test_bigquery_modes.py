@@ -115,7 +115,7 @@ class Bench:
 
     def _render_audits(self, batch: StagedBatch) -> list[tuple[str, str]]:
         audits = prepare_audits(TableSession(self.session, self.table), batch, "b", batch.attempt)
-        return list(zip(audits.request.questions, audits.texts, strict=True)) if audits else []
+        return list(zip(audits.request.queries, audits.texts, strict=True)) if audits else []
 
     def _build_staged_row(self, record: Record, number: int) -> dict[str, Any]:
         offset = next(self.offsets)

@@ -126,7 +126,7 @@ def test_rows_and_deletes_that_spark_wrote_are_put_onto_a_main_that_others_moved
     session.commits.publish, session.engine.run = insert_before_publish, count_job
     (published,) = flush(session).published
     assert (published.inserted, published.updated, published.deleted) == (1, 2, 1)
-    assert jobs.count("MergeJob") == 1
+    assert jobs.count("StatementsJob") == 1
     rows = [
         (0, "x"), (1, "z"), (3, "y"), (4, "y"), (5, "z"), (6, "x"), (7, "x"), (8, "z"),
         (100, "foreign"), (101, "foreign"),

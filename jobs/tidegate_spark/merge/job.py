@@ -5,33 +5,35 @@ from pyspark.sql import SparkSession
 from tidegate.errors import AuditFailed
 from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.lasting_failures import is_lasting_sql_state
-from tidegate.jobs.merge_job import AuditAnswers, Audits, MergeJob
+from tidegate.jobs.statements_job import AuditAnswers, Questions, StatementsJob
 
 from tidegate_spark.session import configure, execute, set_table_properties
 
 MAX_SHOWN_CHARACTERS = 300
 
 
-def run(spark: SparkSession, job: MergeJob) -> None:
-    """Run the job's statements, then its audits. What they did is read from the snapshots they made."""
+def run(spark: SparkSession, job: StatementsJob) -> None:
+    """Run the job's statements, then its questions. What they did is read from the snapshots they made."""
     configure(spark, job.conf)
     for statement in job.statements:
         execute(spark, statement)
         hit_failpoint("job.statement")
-    if job.audits is not None:
-        _run_audits(spark, job.audits, f"pipeline={job.pipeline} table={job.table} batch={job.batch}")
+    if job.questions is not None:
+        _ask_questions(spark, job.questions, f"pipeline={job.pipeline} table={job.table} batch={job.batch}")
 
 
-def _run_audits(spark: SparkSession, audits: Audits, place: str) -> None:
-    pairs = zip(audits.questions, audits.texts, strict=True)
-    broken = tuple(_ask(spark, question, f"{place}: audit={text}") for question, text in pairs)
-    set_table_properties(spark, audits.table, {audits.property: AuditAnswers(audits.attempt, broken).to_json()})
+def _ask_questions(spark: SparkSession, questions: Questions, place: str) -> None:
+    pairs = zip(questions.queries, questions.texts, strict=True)
+    broken = tuple(_ask(spark, query, f"{place}: audit={text}") for query, text in pairs)
+    set_table_properties(
+        spark, questions.table, {questions.property: AuditAnswers(questions.attempt, broken).to_json()}
+    )
     hit_failpoint("job.audited")
 
 
-def _ask(spark: SparkSession, question: str, place: str) -> int | str | None:
+def _ask(spark: SparkSession, query: str, place: str) -> int | str | None:
     try:
-        answer: int | str | None = spark.sql(question).collect()[0][0]
+        answer: int | str | None = spark.sql(query).collect()[0][0]
         return answer
     except PySparkException as error:
         if not is_lasting_sql_state(error.getSqlState()):

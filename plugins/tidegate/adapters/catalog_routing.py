@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from tidegate.jobs.merge_job import MergeJob
+from tidegate.jobs.statements_job import StatementsJob
 from tidegate.model.table_state import TableCommit
 from tidegate.ports.destination import Destination
 from tidegate.ports.session import Engine, Job, Sql
@@ -60,5 +60,5 @@ class RoutedEngine:
         self._by_catalog = by_catalog
 
     def run(self, job: Job) -> None:
-        table = job.table if isinstance(job, MergeJob) else ""
+        table = job.table if isinstance(job, StatementsJob) else ""
         self._by_catalog.get(_get_catalog(table), self._spark).run(job)

@@ -5,9 +5,9 @@ from functools import partial
 
 from tidegate.errors import BadRecord, GiveUp, RetryLater
 from tidegate.flush.stage_request import read_epochs
-from tidegate.jobs.merge_job import MergeJob
 from tidegate.jobs.stage_job import StageTable
 from tidegate.jobs.stage_outcome import DiscoveredNames, require_first_bad
+from tidegate.jobs.statements_job import StatementsJob
 from tidegate.merge.attempt import begin_attempt, publish_attempt, retry_commits
 from tidegate.model import resource_names
 from tidegate.model.batch import Plan, PlannedBatch
@@ -35,7 +35,7 @@ def build_name_finder(registry: TableSession, planned_batch: PlannedBatch) -> St
         registry, planned_batch, "create_intermediate" if folder is None else "create_names"
     )
     if folder is not None and create:
-        session.engine.run(MergeJob(pipeline.name, planned_batch.batch, create, table=table.name))
+        session.engine.run(StatementsJob(pipeline.name, planned_batch.batch, create, table=table.name))
     return StageTable(
         intermediate=table.name,
         attempt=attempt,

@@ -6,7 +6,7 @@ from functools import partial
 
 from tidegate.errors import AuditFailed, GiveUp, PositionLost, RetryLater
 from tidegate.flush.staged import NOTHING_TO_MAKE
-from tidegate.jobs.merge_job import MergeJob
+from tidegate.jobs.statements_job import StatementsJob
 from tidegate.merge import write_mode
 from tidegate.merge.attempt import Attempt, begin_attempt, make_first_snapshot, publish_attempt, retry_commits
 from tidegate.merge.audits import prepare_audits
@@ -172,7 +172,7 @@ def _create_table(work: BatchMerge, *statement_names: str) -> None:
     rendered = (table.sql.render(name, **values) for name in statement_names if name not in left_out)
     try:
         statements = tuple(statement for statement in rendered if statement)
-        table.session.engine.run(MergeJob(pipeline, work.staged.batch, statements, table=table.name))
+        table.session.engine.run(StatementsJob(pipeline, work.staged.batch, statements, table=table.name))
     except RetryLater:
         if table.refresh().state is None:  # else another first run has created the table
             raise

@@ -14,7 +14,7 @@ from tidegate.flush.merge import BatchMerge, build_attempt
 from tidegate.flush.merge_queue import choose_group
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage_tables
-from tidegate.jobs.merge_job import Audits, MergeJob
+from tidegate.jobs.statements_job import Questions, StatementsJob
 from tidegate.merge.attempt import try_attempt
 from tidegate.merge.audits import BatchAudits
 from tidegate.merge.hold import Diff, list_schema_changes, render_diff_question, render_sample_question
@@ -122,7 +122,7 @@ def _ask(questions: Sequence[str], intermediate: str, attempt: str) -> BatchAudi
     # of this attempt, and not of the staged one, whose answers a merge beside it waits for
     audit_property = resource_names.name_audit_property(attempt)
     texts = ("preview",) * len(questions)
-    request = Audits(tuple(questions), table=intermediate, property=audit_property, attempt=attempt, texts=texts)
+    request = Questions(tuple(questions), table=intermediate, property=audit_property, attempt=attempt, texts=texts)
     return BatchAudits((), request, attempt, advice="")
 
 
@@ -130,4 +130,4 @@ def _forget_answers(table: TableSession, asked: BatchAudits) -> None:
     # they hold rows; clean_up removes what is left of a killed preview
     statement = table.sql.render("forget_answers", target=table.intermediate, property=asked.request.property)
     with suppress(TidegateError):
-        table.session.engine.run(MergeJob(table.pipeline.name, 0, (statement,), table=table.name))
+        table.session.engine.run(StatementsJob(table.pipeline.name, 0, (statement,), table=table.name))

@@ -7,8 +7,8 @@ from typing import Any
 
 from tidegate.errors import RetryLater
 from tidegate.flush.key_deduplication import can_keep_last_per_key
-from tidegate.jobs.merge_job import MergeJob
 from tidegate.jobs.stage_job import UNUSUAL_BATCH_PROPERTY, StageJob, StageTable
+from tidegate.jobs.statements_job import StatementsJob
 from tidegate.model import resource_names
 from tidegate.model.batch import Counts, Plan, PlannedBatch, StagedBatch
 from tidegate.model.kafka_log import Epochs
@@ -163,7 +163,7 @@ def build_stage_table(
     folder = session.staging.find_landing_folder(into, planned.batch, attempt)
     if folder is not None and create:
         # Spark does not write such a table, so it is made here
-        session.engine.run(MergeJob(session.pipeline.name, planned.batch, create, table=into))
+        session.engine.run(StatementsJob(session.pipeline.name, planned.batch, create, table=into))
     # a plain pass may do if no batch shortly before needed another one
     unusual = (current_properties or {}).get(UNUSUAL_BATCH_PROPERTY)
     is_usual = unusual is None or not int(unusual) <= planned.batch <= int(unusual) + BATCHES_READ_WHOLE

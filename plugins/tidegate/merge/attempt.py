@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard, TypeVar
 
 from tidegate.errors import CommitRefused, GiveUp, OutcomeUnknown, RetryLater, TidegateError
-from tidegate.jobs.merge_job import MergeJob
+from tidegate.jobs.statements_job import StatementsJob
 from tidegate.merge.audits import BatchAudits, check_audits, require_answers
 from tidegate.merge.hold import Diff, build_hold_of_rows, find_equal_hold, keep_hold, raise_held
 from tidegate.merge.owed import render_dead_letter_statements
@@ -152,7 +152,7 @@ def publish_attempt(attempt: Attempt, *statements: str) -> Head:
     if is_later:
         with _drop_branch_on_failure(attempt):
             pipeline = attempt.table.pipeline.name
-            attempt.session.engine.run(MergeJob(pipeline, attempt.batch, letters, table=attempt.table.name))
+            attempt.session.engine.run(StatementsJob(pipeline, attempt.batch, letters, table=attempt.table.name))
     # 4.
     return _swap(attempt, head)
 
@@ -207,12 +207,14 @@ def _write_on_branch(attempt: Attempt, *statements: str) -> Head:
         attempt.session.commits.start_branch(attempt.table.name, attempt.state, attempt.branch)
         log.info("cut: %s branch=%s from snapshot=%s", attempt.prefix, attempt.branch, attempt.state.snapshot_id)
         if statements:
-            audits = attempt.audits.request if attempt.audits else None
+            questions = attempt.audits.request if attempt.audits else None
             summary = {f"spark.sql.iceberg.snapshot-property.{k}": v for k, v in attempt.written_summary.items()}
             conf = {**attempt.conf, **summary}
             pipeline = attempt.table.pipeline.name
             attempt.session.engine.run(
-                MergeJob(pipeline, attempt.batch, statements, conf=conf, audits=audits, table=attempt.table.name)
+                StatementsJob(
+                    pipeline, attempt.batch, statements, conf=conf, questions=questions, table=attempt.table.name
+                )
             )
         head = _find_head(attempt, is_written=bool(statements))
         if statements and attempt.audits:
@@ -352,7 +354,7 @@ def _build_commit(attempt: Attempt, head: Head) -> TableCommit:
         attempt=attempt.id,
         statements=head.statements,
         source=attempt.source if head.statements else None,
-        audits=tuple(zip(audits.request.questions, audits.texts, strict=True)) if audits else (),
+        audits=tuple(zip(audits.request.queries, audits.texts, strict=True)) if audits else (),
     )
 
 

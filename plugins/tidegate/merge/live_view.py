@@ -1,7 +1,7 @@
 """The live view of a table: its rows, and what the next merge would make of them with all that is staged by then."""
 
 from tidegate.errors import ConfigurationError
-from tidegate.jobs.merge_job import MergeJob
+from tidegate.jobs.statements_job import StatementsJob
 from tidegate.merge.statements import build_merge_input
 from tidegate.merge.write_mode import name_fold
 from tidegate.model import resource_names
@@ -56,7 +56,7 @@ def create_live_view(table: TableSession) -> str:
     """Make the view, or make it anew, in the catalog of the table; its name."""
     view = resource_names.name_live_view(table.pipeline, table.spec)
     statement = table.sql.render("create_live_view", view=view, query=render_live_view(table))
-    table.session.engine.run(MergeJob(table.pipeline.name, 0, (statement,), table=table.name))
+    table.session.engine.run(StatementsJob(table.pipeline.name, 0, (statement,), table=table.name))
     return view
 
 

@@ -19,7 +19,7 @@ from operator import itemgetter
 from typing import Any
 
 from tidegate.errors import CommitRefused, GiveUp, RecordRefused
-from tidegate.jobs.merge_job import MergeJob
+from tidegate.jobs.statements_job import StatementsJob
 from tidegate.merge.scd2_statements import list_change_columns, list_destination_change_columns
 from tidegate.merge.write_mode import TRUNCATED_AT_PROPERTY
 from tidegate.model import resource_names
@@ -105,7 +105,7 @@ def _render_others(
     ]
     # too long for the script that publishes, so they run now
     if len(busy) > MAX_TRANSACTION_RANGES and not has_branches:
-        session.engine.run(MergeJob(session.pipeline.name, staged.batch, tuple(statements), table=name))
+        session.engine.run(StatementsJob(session.pipeline.name, staged.batch, tuple(statements), table=name))
         return []
     return statements
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Protocol, TypedDict
 
 from tidegate.errors import GiveUp
-from tidegate.jobs.merge_job import AuditAnswers
 from tidegate.jobs.stage_outcome import DiscoveredNames, RecordExplanation, StageOutcome
+from tidegate.jobs.statements_job import AuditAnswers
 from tidegate.model.batch import CostCounts, StagedBatch
 from tidegate.model.merge_input import MergeInput
 from tidegate.model.offsets import Ranges

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from tidegate.jobs.maintain_job import MaintainJob
-from tidegate.jobs.merge_job import MergeJob
 from tidegate.jobs.publish_job import PublishJob
 from tidegate.jobs.stage_job import StageJob
+from tidegate.jobs.statements_job import StatementsJob
 from tidegate.model import resource_names
 from tidegate.model.offsets import Offsets
 from tidegate.ports.broker import Broker
@@ -26,7 +26,7 @@ class Sql(Protocol):
         """The text of ``<statement>.sql`` with `values` filled in; a missing value is an error."""
 
 
-Job = StageJob | MergeJob | MaintainJob | PublishJob
+Job = StageJob | StatementsJob | MaintainJob | PublishJob
 
 
 class Engine(Protocol):

@@ -6,7 +6,7 @@ from functools import partial
 from itertools import groupby
 
 from tidegate.errors import ConfigurationError, NothingToDo
-from tidegate.jobs.merge_job import MergeJob
+from tidegate.jobs.statements_job import StatementsJob
 from tidegate.merge.attempt import retry_commits
 from tidegate.merge.owed import LetterFilter
 from tidegate.model.counts import format_count
@@ -89,7 +89,7 @@ def discard_dead_letters(session: Session, discards: list[ProposedDiscard], beca
                 note=f"discarded by {by}: {because}; it was: ",
                 places=places,
             )
-            session.engine.run(MergeJob(session.pipeline.name, 0, (statement,), table=letters))
+            session.engine.run(StatementsJob(session.pipeline.name, 0, (statement,), table=letters))
         details = f"dead_letters={len(discard.letters)} because: {because}"
         table = TableSession(session, discard.table)
         retry_commits(session, table.prefix, partial(_note_discard, table, details, by))

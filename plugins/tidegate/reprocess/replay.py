@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from tidegate.errors import CommitRefused, ConfigurationError, GiveUp, PositionLost, RetryLater
-from tidegate.jobs.merge_job import MergeJob
+from tidegate.jobs.statements_job import StatementsJob
 from tidegate.merge.attempt import begin_attempt_beside, publish_attempt, retry_commits
 from tidegate.merge.owed import ALL_LETTERS, LetterFilter, count_changes, cut_into_statements
 from tidegate.merge.scd2_statements import refuse_history, refuse_truncates
@@ -214,7 +214,7 @@ def _mark_replayed(work: Replay, attempt: str, head: Head | None) -> tuple[Repla
         ids=staged.topic_ids,
     )
     statements = tuple(render(ranges=ranges) for ranges in cut_into_statements(staged.ranges))
-    session.engine.run(MergeJob(session.pipeline.name, staged.batch, statements, table=work.letters))
+    session.engine.run(StatementsJob(session.pipeline.name, staged.batch, statements, table=work.letters))
     if work.checks_mark:
         work = _begin(work)  # ahead of the drop: a mark of an attempt without its letters is none that can be finished
     session.staging.drop(work.intermediate)

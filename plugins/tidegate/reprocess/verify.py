@@ -16,7 +16,7 @@ from typing import Any
 from tidegate.errors import CommitRefused, GiveUp, NothingToDo, RetryLater, TidegateError, Unverifiable, join_tables
 from tidegate.flush.stage_request import build_stage_job, build_stage_table
 from tidegate.flush.staged import find_lacking_columns, read_staged_batch, run_or_take_over
-from tidegate.jobs.merge_job import Audits, MergeJob
+from tidegate.jobs.statements_job import Questions, StatementsJob
 from tidegate.merge.attempt import begin_attempt_beside, publish_attempt
 from tidegate.merge.audits import BatchAudits, ask_audits, is_query
 from tidegate.merge.hold import UNREADABLE_COLUMNS
@@ -566,15 +566,17 @@ def _is_comparable(name: str, kind: DataType) -> bool:
     return name not in UNREADABLE_COLUMNS and drop_forms(kind) == kind
 
 
-def ask_spark(work: LogComparison, staged: StagedBatch, questions: tuple[str, ...]) -> tuple[Any, ...]:
+def ask_spark(work: LogComparison, staged: StagedBatch, queries: tuple[str, ...]) -> tuple[Any, ...]:
     """Return the one value that answers each query; they look at one snapshot of the scratch table."""
     session = work.session
     attempt = session.new_attempt()
     audit_property = resource_names.name_audit_property(staged.attempt)
-    texts = (work.scratch,) * len(questions)
-    audits = Audits(questions, table=work.intermediate, property=audit_property, attempt=attempt, texts=texts)
+    texts = (work.scratch,) * len(queries)
+    questions = Questions(queries, table=work.intermediate, property=audit_property, attempt=attempt, texts=texts)
     pipeline = session.pipeline.name
-    session.engine.run(MergeJob(pipeline, staged.batch, (), conf=UTC_CONF, audits=audits, table=work.table.name))
+    session.engine.run(
+        StatementsJob(pipeline, staged.batch, (), conf=UTC_CONF, questions=questions, table=work.table.name)
+    )
     answers = session.staging.read_audit_answers(work.intermediate, staged.attempt)
     if answers is None or answers.attempt != attempt:
         raise RetryLater(
@@ -603,4 +605,4 @@ def _keep(work: LogComparison, verification: Verification) -> None:
     statement = work.table.sql.render(
         "keep_verification", target=work.table.name, property=name, verification=json.dumps(facts)
     )
-    work.session.engine.run(MergeJob(work.session.pipeline.name, 0, (statement,), table=work.table.name))
+    work.session.engine.run(StatementsJob(work.session.pipeline.name, 0, (statement,), table=work.table.name))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from tidegate.jobs.merge_job import MergeJob
+from tidegate.jobs.statements_job import StatementsJob
 from tidegate.model import resource_names
 from tidegate.model.batch import COST_COUNTS, RECORD_COUNTS
 from tidegate.model.offsets import Ranges, get_offset
@@ -165,7 +165,7 @@ def reopen_letters(session: Session, table: str) -> int:
         name = session.letters_table
         session.tables.claim(name, describe_dead_letters(session.pipeline))
         statement = session.get_sql(name).render("reopen_dead_letters", table=name, target=table, attempts=attempts)
-        session.engine.run(MergeJob(session.pipeline.name, 0, (statement,), table=name))
+        session.engine.run(StatementsJob(session.pipeline.name, 0, (statement,), table=name))
         where = f"pipeline={session.pipeline.name} table={table}"
         log.info(
             "%s: dead letters=%s wait again: the table was rolled back to before their replay", where, len(letters)

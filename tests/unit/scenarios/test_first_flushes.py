@@ -10,7 +10,7 @@ from pyiceberg.table import Table
 from pyspark.errors import PySparkException
 from sqlalchemy.exc import IntegrityError
 from tidegate.errors import RetryLater
-from tidegate.jobs.merge_job import MergeJob
+from tidegate.jobs.statements_job import StatementsJob
 from tidegate.table.history import FRACTION_FIELDS, INTEGER_FIELDS, TEXT_FIELDS
 from tidegate_spark.merge import job as merge
 
@@ -93,7 +93,7 @@ class Refusing:
 
 @pytest.mark.parametrize("beginning", ["CREATE NAMESPACE", "CREATE TABLE"])
 def test_creation_that_loses_a_race_in_spark_is_run_again_once(beginning: str) -> None:
-    job = MergeJob("shop", 1, CREATE)
+    job = StatementsJob("shop", 1, CREATE)
     spark: Any = Refusing(beginning, 1)
     merge.run(spark, job)
     assert spark.statements == [*CREATE]
@@ -104,5 +104,5 @@ def test_creation_that_loses_a_race_in_spark_is_run_again_once(beginning: str) -
 def test_statement_that_changes_rows_is_never_run_again() -> None:
     spark: Any = Refusing("MERGE", 1)
     with pytest.raises(PySparkException):
-        merge.run(spark, MergeJob("shop", 1, (*CREATE, "MERGE INTO x")))
+        merge.run(spark, StatementsJob("shop", 1, (*CREATE, "MERGE INTO x")))
     assert spark.statements == [*CREATE]

@@ -9,7 +9,7 @@ from fakes.draining import drain
 from tidegate.errors import NothingToDo, RetryLater, SomeTablesDelayed
 from tidegate.flush.flush import flush
 from tidegate.flush.plan import plan
-from tidegate.jobs.merge_job import MergeJob
+from tidegate.jobs.statements_job import StatementsJob
 from tidegate.ports.session import Job
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.schema.data_types import Column
@@ -152,7 +152,7 @@ class RefusesTable:
         self.world = world
 
     def run(self, job: Job) -> None:
-        if isinstance(job, MergeJob) and job.table == LATE:
+        if isinstance(job, StatementsJob) and job.table == LATE:
             raise RetryLater("Spark failed")
         self.world.engine.run(job)
 

@@ -8,7 +8,7 @@ from fakes import FailsToMerge, World, build_pipeline, build_table
 from tidegate.cli.main import main
 from tidegate.errors import SomeTablesDelayed
 from tidegate.flush.flush import flush
-from tidegate.jobs.merge_job import MergeJob
+from tidegate.jobs.statements_job import StatementsJob
 from tidegate.monitoring.status import read_status
 from tidegate.ports.session import Job
 
@@ -25,7 +25,7 @@ class MergesMeet:
         self._running = self.most = 0
 
     def run(self, job: Job) -> None:
-        if not isinstance(job, MergeJob) or '"statement": "merge_' not in job.statements[-1]:
+        if not isinstance(job, StatementsJob) or '"statement": "merge_' not in job.statements[-1]:
             self._engine.run(job)
             return
         with self._lock:

@@ -10,7 +10,7 @@ import pytest
 from tidegate.adapters.server_probe import find_connection_failure
 from tidegate.adapters.spark.connect import ConnectEngine
 from tidegate.errors import RetryLater
-from tidegate.jobs.merge_job import MergeJob
+from tidegate.jobs.statements_job import StatementsJob
 from tidegate_spark import server_retries
 from tidegate_spark.server_retries import RetryWhileListening
 
@@ -63,7 +63,7 @@ def test_engine_without_a_server_says_so_at_once_with_connection_and_address_and
     engine = ConnectEngine(f"sc://127.0.0.1:{port}/;token=s3cret", {}, "connection=spark_default")
     begun = time.monotonic()
     with pytest.raises(RetryLater) as error_info:
-        engine.run(MergeJob("shop", 1, ()))
+        engine.run(StatementsJob("shop", 1, ()))
     assert time.monotonic() - begun < 5
     assert str(error_info.value).startswith(
         f"Spark connection=spark_default address=127.0.0.1:{port} took no connection"

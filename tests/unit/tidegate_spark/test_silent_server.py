@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql.connect.proto import base_pb2_grpc
 from tidegate.adapters.spark.connect import ConnectEngine
 from tidegate.errors import RetryLater
-from tidegate.jobs.merge_job import MergeJob
+from tidegate.jobs.statements_job import StatementsJob
 from tidegate_spark import server_retries
 from tidegate_spark import session as session_module
 from tidegate_spark.server_retries import ServerWatch, is_answering
@@ -160,7 +160,7 @@ def test_engine_names_the_server_that_takes_connections_and_says_nothing() -> No
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         engine = ConnectEngine(f"sc://{address}/;token=s3cret", {}, "connection=spark_default")
         with pytest.raises(RetryLater) as error_info:
-            engine.run(MergeJob("shop", 3, ()))
+            engine.run(StatementsJob("shop", 3, ()))
     assert str(error_info.value).startswith(
         f"pipeline=shop batch=3: Spark connection=spark_default address={address} has answered nothing for 1 s in the "
         "middle of merge; no incomplete batch was published; "

@@ -13,7 +13,7 @@ from tidegate.adapters.catalog_routing import OpenedDestination
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import GiveUp
 from tidegate.failpoints import hit_failpoint
-from tidegate.jobs.merge_job import MergeJob
+from tidegate.jobs.statements_job import StatementsJob
 from tidegate.model import resource_names
 from tidegate.ports.destination import Destination
 from tidegate.ports.session import Job, Sql
@@ -27,7 +27,7 @@ class BigQueryEngine:
 
     def run(self, job: Job) -> None:
         """Each statement may run twice."""
-        if not isinstance(job, MergeJob):
+        if not isinstance(job, StatementsJob):
             raise GiveUp(f"pipeline={job.pipeline}: BigQuery runs statements, and this is another job")
         for statement in self._warehouse.drop_existing_namespaces(job.statements):
             self._warehouse.run_statement(statement)

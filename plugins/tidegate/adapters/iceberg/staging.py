@@ -42,8 +42,8 @@ from tidegate.adapters.iceberg.position import check_removable
 from tidegate.adapters.iceberg.pyiceberg_private import get_updates
 from tidegate.errors import CommitRefused, RetryLater
 from tidegate.failpoints import hit_failpoint
-from tidegate.jobs.merge_job import AuditAnswers
 from tidegate.jobs.stage_outcome import RecordExplanation, StageOutcome
+from tidegate.jobs.statements_job import AuditAnswers
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.model.offsets import Ranges

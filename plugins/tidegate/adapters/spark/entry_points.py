@@ -14,9 +14,9 @@ from types import ModuleType
 from tidegate.adapters.server_probe import Patience
 from tidegate.errors import RetryLater
 from tidegate.jobs.maintain_job import MaintainJob
-from tidegate.jobs.merge_job import MergeJob
 from tidegate.jobs.publish_job import PublishJob
 from tidegate.jobs.stage_job import KAFKA_CONF, StageJob
+from tidegate.jobs.statements_job import StatementsJob
 from tidegate.ports.session import Job
 from tidegate.redaction import redact_in_session
 from tidegate.settings import find_product_folder
@@ -24,11 +24,11 @@ from tidegate.settings import find_product_folder
 # the modules of `tidegate_spark` whose `run` does the job
 MODULES = {
     StageJob: "stage.job",
-    MergeJob: "merge.job",
+    StatementsJob: "merge.job",
     MaintainJob: "merge.maintain_job",
     PublishJob: "publish.job",
 }
-VERBS = {StageJob: "stage", MergeJob: "merge", MaintainJob: "maintain", PublishJob: "publish"}
+VERBS = {StageJob: "stage", StatementsJob: "merge", MaintainJob: "maintain", PublishJob: "publish"}
 JOBS_FOLDER = find_product_folder() / "jobs"
 # PySpark's packages import each other in circles: a second thread that imports them meanwhile sees half of them
 _imports = threading.Lock()

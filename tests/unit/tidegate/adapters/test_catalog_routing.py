@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tidegate.adapters.catalog_routing import RoutedEngine, route_by_catalog
-from tidegate.jobs.merge_job import MergeJob
+from tidegate.jobs.statements_job import StatementsJob
 from tidegate.model.table_state import TableCommit
 from tidegate.ports.destination import (
     BatchHistory,
@@ -80,9 +80,9 @@ def test_engine_of_a_jobs_table_runs_it() -> None:
     spark: Any = RecordingPort("spark", calls)
     bigquery: Any = RecordingPort("bigquery", calls)
     engine = RoutedEngine(spark, {"dwh": bigquery})
-    engine.run(MergeJob("one", 1, (), table="lake.a.b"))
-    engine.run(MergeJob("two", 1, (), table="dwh.a.b"))
-    engine.run(MergeJob("three", 1, ()))
+    engine.run(StatementsJob("one", 1, (), table="lake.a.b"))
+    engine.run(StatementsJob("two", 1, (), table="dwh.a.b"))
+    engine.run(StatementsJob("three", 1, ()))
     assert [(owner, arguments[0].pipeline) for owner, _, arguments, _ in calls] == [
         ("spark", "one"),
         ("bigquery", "two"),

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tidegate.errors import GiveUp
 from tidegate.jobs.maintain_job import MaintenanceOutcome, ProcedureOutcome
-from tidegate.jobs.merge_job import AuditAnswers
 from tidegate.jobs.stage_outcome import DiscoveredNames, FirstBadRecord, RecordExplanation, StageOutcome
+from tidegate.jobs.statements_job import AuditAnswers
 
 COUNTS = '{"read": 9, "staged": 5, "superseded": 1, "filtered": 1, "ignored": 1, "dead_lettered": 1, "bad": 0'
 ENDS = ', "timestamps": {"orders": {"0": 17, "10": 18}}, "first_bad": null}'

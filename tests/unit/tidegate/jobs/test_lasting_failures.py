@@ -9,8 +9,8 @@ from tidegate.adapters.spark.entry_points import get_verb
 from tidegate.errors import BadRecord, ConfigurationError, IncompatibleSchema, RetryLater
 from tidegate.jobs.lasting_failures import is_lasting_sql_state
 from tidegate.jobs.maintain_job import MaintainJob
-from tidegate.jobs.merge_job import MergeJob
 from tidegate.jobs.stage_job import JobFailure, StageJob
+from tidegate.jobs.statements_job import StatementsJob
 from tidegate.model.offsets import Ranges
 from tidegate.ports.session import Job
 
@@ -36,7 +36,7 @@ FAR_TIME = (
 )
 OVERFLOW = "[ARITHMETIC_OVERFLOW] long overflow. Use 'try_multiply' to tolerate overflow. SQLSTATE: 22003"
 JOBS: dict[str, Job] = {
-    "merge": MergeJob(pipeline="p", batch=7, statements=()),
+    "merge": StatementsJob(pipeline="p", batch=7, statements=()),
     "stage": StageJob("p", 7, Ranges({}), "read_committed", ()),
 }
 LASTING = {

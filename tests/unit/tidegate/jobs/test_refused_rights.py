@@ -8,8 +8,8 @@ from tidegate.adapters.spark.connect import ConnectEngine
 from tidegate.errors import ConfigurationError, RetryLater
 from tidegate.jobs.lasting_failures import find_refused_right, summarize_failure
 from tidegate.jobs.maintain_job import MaintainJob
-from tidegate.jobs.merge_job import MergeJob
 from tidegate.jobs.stage_job import JobFailure
+from tidegate.jobs.statements_job import StatementsJob
 
 # as Spark 4.1 and Iceberg 1.12 tell what PostgreSQL 15 says
 REFUSED = (
@@ -42,7 +42,7 @@ def test_right_that_a_submitted_job_lacked_is_for_a_person(text: str) -> None:
 
 
 def test_right_that_a_job_on_a_server_lacked_is_for_a_person_and_another_failure_is_tried_again() -> None:
-    job = MergeJob(pipeline="p", batch=7, statements=())
+    job = StatementsJob(pipeline="p", batch=7, statements=())
     with socket.create_server(("127.0.0.1", 0)) as server:  # it is there: the failure is not that it went away
         engine = ConnectEngine(f"sc://127.0.0.1:{server.getsockname()[1]}", {}, "spark_default")
         error = engine._translate_error(job, AnalysisException(REFUSED))

@@ -126,7 +126,7 @@ class GoneBranch:
 
     def run(self, job: Any) -> None:
         self.world.engine.run(job)
-        if getattr(job, "audits", None) is not None:
+        if getattr(job, "questions", None) is not None:
             merge(self.world.open_session(build_audited_pipeline(NAME_AUDIT)), self.staged)
             raise AuditFailed("it has no answer: [TABLE_OR_VIEW_NOT_FOUND]")
 

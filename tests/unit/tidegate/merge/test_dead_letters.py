@@ -10,7 +10,7 @@ from tidegate.errors import BadRecord, GiveUp, HeldForApproval, NothingToDo, Rec
 from tidegate.flush.clean_up import clean_up
 from tidegate.flush.flush import flush
 from tidegate.flush.maintain import list_maintained_tables
-from tidegate.jobs.merge_job import MergeJob
+from tidegate.jobs.statements_job import StatementsJob
 from tidegate.merge.owed import LetterFilter, _render_others
 from tidegate.model import resource_names
 from tidegate.model.batch import Counts, StagedBatch, exceeds_tolerance
@@ -297,7 +297,9 @@ def test_letters_are_written_under_the_offsets_of_their_batch(partitions: int, r
         world.broker.produce("many", {"id": "b"}, BAD, partition=partition)
     errors = replace(ALL, max_per_batch=200)
     flush(world.open_session(build_tolerant_pipeline(build_table(topics=("many",)), errors=errors)))
-    statements = [json.loads(text) for job in world.engine.jobs if isinstance(job, MergeJob) for text in job.statements]
+    statements = [
+        json.loads(text) for job in world.engine.jobs if isinstance(job, StatementsJob) for text in job.statements
+    ]
     assert [entry["ranges"] for entry in statements if entry["statement"] == "write_dead_letters"] == [ranges]
     assert len(world.read_rows(LETTERS)) == partitions
 
@@ -316,7 +318,7 @@ def test_statements_about_letters_of_others_name_only_partitions_that_have_some(
 
 
 def list_statements(world: World) -> list[dict]:
-    return [json.loads(text) for job in world.engine.jobs if isinstance(job, MergeJob) for text in job.statements]
+    return [json.loads(text) for job in world.engine.jobs if isinstance(job, StatementsJob) for text in job.statements]
 
 
 def test_letters_of_many_partitions_are_forgotten_and_read_again_by_statements_of_bounded_length() -> None:

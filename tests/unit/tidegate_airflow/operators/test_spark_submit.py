@@ -15,11 +15,11 @@ from tidegate.adapters.spark.submit import SubmitEngine
 from tidegate.adapters.spark.target import read_submit_target
 from tidegate.connections import read_connection_from_env
 from tidegate.errors import ConfigurationError
-from tidegate.jobs.merge_job import MergeJob
+from tidegate.jobs.statements_job import StatementsJob
 from tidegate.spec.runtime import SparkTarget
 from tidegate_airflow.operators.spark_submit import SubmitOperator
 
-JOB = MergeJob("orders", 1, ())
+JOB = StatementsJob("orders", 1, ())
 TARGET = SparkTarget(connection="cluster")
 PIPELINE = {
     "source": {"topics": ["orders"], "key": {"format": "json", "fields": ["id"], "schema": "id BIGINT"}},
@@ -169,7 +169,7 @@ def test_program_that_the_command_line_cannot_run_is_refused_where_a_job_is_subm
     with pytest.raises(
         ConfigurationError, match=r"^connection=cluster: spark-binary=spark3-submit is understood in Air"
     ):
-        SubmitEngine(target, "", {}).run(MergeJob("orders", 1, ("SELECT 1",)))
+        SubmitEngine(target, "", {}).run(StatementsJob("orders", 1, ("SELECT 1",)))
 
 
 def test_keytab_that_is_none_is_refused_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from tidegate.adapters.bigquery.commit import run_table_commit
 from tidegate.adapters.bigquery.destination import BigQueryEngine, build_bigquery_destination
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import GiveUp
-from tidegate.jobs.merge_job import MergeJob
+from tidegate.jobs.statements_job import StatementsJob
 from tidegate.model.table_state import TableCommit
 from tidegate.spec.pipeline import Catalog
 
@@ -63,14 +63,16 @@ def render_creation(table: str) -> tuple[str, str]:
 def test_tables_are_made_in_datasets_that_are_there() -> None:
     warehouse = Editor(["my-project.shop", "my-project.letters"])
     (first, first_creation), (second, second_creation) = render_creation(TABLE), render_creation(LETTERS)
-    BigQueryEngine(warehouse).run(MergeJob("shop", 1, (first, first_creation, second, second_creation), table=TABLE))
+    BigQueryEngine(warehouse).run(
+        StatementsJob("shop", 1, (first, first_creation, second, second_creation), table=TABLE)
+    )
     assert warehouse.sent == [first_creation, second_creation]
 
 
 @pytest.mark.parametrize("unseen", [(), ("my-project.letters",)])
 def test_a_dataset_that_is_missing_or_not_shown_is_asked_for(unseen: tuple[str, ...]) -> None:
     warehouse = Editor(["my-project.shop"], unseen)
-    job = MergeJob("shop", 1, (*render_creation(TABLE), *render_creation(LETTERS)), table=TABLE)
+    job = StatementsJob("shop", 1, (*render_creation(TABLE), *render_creation(LETTERS)), table=TABLE)
     with pytest.raises(GiveUp, match=r"bigquery\.datasets\.create"):
         BigQueryEngine(warehouse).run(job)
     assert len(warehouse.sent) == 2

@@ -13,7 +13,7 @@ from tidegate.adapters.spark.entry_points import require_free_catalogs
 from tidegate.adapters.spark.submit import SubmitEngine
 from tidegate.adapters.spark.target import SubmitTarget
 from tidegate.errors import RetryLater
-from tidegate.jobs.merge_job import MergeJob
+from tidegate.jobs.statements_job import StatementsJob
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_catalog_that_lies_on_another_machine_is_not_looked_at_and_not_made(tmp_
 
 
 def test_lock_that_another_program_keeps_is_told_before_spark_is_asked(locked: dict[str, str], tmp_path: Path) -> None:
-    job = MergeJob("shop", 3, ())
+    job = StatementsJob("shop", 3, ())
     for engine in (ConnectEngine("", locked), SubmitEngine(SubmitTarget("local[1]"), "", locked)):
         with pytest.raises(RetryLater, match=f"catalog=pond file={tmp_path}/pond.db: another program has kept its"):
             engine.run(job)

@@ -11,7 +11,7 @@ from tidegate.adapters.spark.connect import ConnectEngine
 from tidegate.adapters.spark.probe import check_connect
 from tidegate.diagnosis.finding import make_error
 from tidegate.errors import ConfigurationError, RetryLater
-from tidegate.jobs.merge_job import MergeJob
+from tidegate.jobs.statements_job import StatementsJob
 
 REFUSALS = {
     "unauthenticated": (grpc.StatusCode.UNAUTHENTICATED, "Invalid authentication token"),
@@ -51,7 +51,7 @@ def run_refusing_server(code: grpc.StatusCode, details: str) -> Iterator[str]:
 def test_refused_token_is_an_error_that_names_the_connection_and_is_not_tried_again(name: str) -> None:
     code, details = REFUSALS[name]
     with run_refusing_server(code, details) as remote, pytest.raises(ConfigurationError) as error_info:
-        ConnectEngine(remote, {}, "connection=spark_default").run(MergeJob("shop", 3, ()))
+        ConnectEngine(remote, {}, "connection=spark_default").run(StatementsJob("shop", 3, ()))
     port = remote.split(":")[2].partition("/")[0]
     assert str(error_info.value) == (
         f"Spark connection=spark_default address=localhost:{port} refuses the log-in: {details}; nothing was changed; "
@@ -67,14 +67,14 @@ def test_other_status_of_the_server_is_told_by_its_words_and_tried_again() -> No
             match=r"^pipeline=shop batch=3: Spark failed in merge: INTERNAL: disk full; it will be tried again; ",
         ),
     ):
-        ConnectEngine(remote, {}).run(MergeJob("shop", 3, ()))
+        ConnectEngine(remote, {}).run(StatementsJob("shop", 3, ()))
 
 
 def test_session_that_the_server_did_not_release_is_not_asked_by_later_ones() -> None:
     from pyspark.sql.connect.session import SparkSession
 
     with run_refusing_server(*REFUSALS["unauthenticated"]) as remote, pytest.raises(ConfigurationError):
-        ConnectEngine(remote, {}).run(MergeJob("shop", 3, ()))
+        ConnectEngine(remote, {}).run(StatementsJob("shop", 3, ()))
     assert SparkSession.getActiveSession() is None
     assert SparkSession._get_default_session() is None
 

@@ -7,20 +7,20 @@ import pytest
 from tidegate.adapters.spark.submit import SubmitEngine, build_arguments, build_job_conf, pack_files
 from tidegate.adapters.spark.target import SubmitTarget
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
-from tidegate.jobs.merge_job import MergeJob
 from tidegate.jobs.stage_job import FAILURE_CONF, JOB_CONF, JobFailure
+from tidegate.jobs.statements_job import StatementsJob
 from tidegate_spark.session import read_job_argument
 
 
-def build_job(length: int) -> MergeJob:
-    return MergeJob("shop", 1, ("x" * length,))
+def build_job(length: int) -> StatementsJob:
+    return StatementsJob("shop", 1, ("x" * length,))
 
 
 def test_short_job_is_the_programs_argument(monkeypatch: pytest.MonkeyPatch) -> None:
     job = build_job(10)
     assert (build_arguments(job), build_job_conf(job)) == ([job.to_json()], {})
     monkeypatch.setattr(sys, "argv", ["merge.py", *build_arguments(job)])
-    assert MergeJob.from_json(read_job_argument()) == job
+    assert StatementsJob.from_json(read_job_argument()) == job
 
 
 def test_job_that_is_too_long_for_an_argument_stands_in_the_properties_file() -> None:
@@ -29,7 +29,7 @@ def test_job_that_is_too_long_for_an_argument_stands_in_the_properties_file() ->
     with pack_files({"spark.x": "y", **build_job_conf(job)}) as files:
         lines = Path(files.properties).read_text().splitlines()
     (line,) = [line for line in lines if line.startswith(JOB_CONF)]
-    assert MergeJob.from_json(line.removeprefix(f"{JOB_CONF} ").replace("\\\\", "\\")) == job
+    assert StatementsJob.from_json(line.removeprefix(f"{JOB_CONF} ").replace("\\\\", "\\")) == job
 
 
 def list_error_types(root: type[TidegateError] = TidegateError) -> set[type[TidegateError]]:

@@ -1,4 +1,4 @@
-"""The argument of the merge job: statements, audits and the branch that they write."""
+"""The argument of the job that runs statements and asks questions: a merge, dead letters, a verification."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -9,14 +9,14 @@ from tidegate.model.plain_data import read_plain
 
 
 @dataclass(frozen=True)
-class Audits:
-    """Questions to ask after the statements; the answer is a number, 0 where the audit holds, or of others a text.
+class Questions:
+    """Queries to run after the statements; each gives one value: 0 where an audit holds, or a text.
 
-    The answers go to the `property` of `table`, with the merge's `attempt`. `texts`: the user's words, in the order of
-    the questions.
+    The answers go to the `property` of `table`, with the `attempt` that asks. `texts` name the queries in messages, in
+    the same order: an audit by the user's words.
     """
 
-    questions: tuple[str, ...]
+    queries: tuple[str, ...]
     table: str
     property: str
     attempt: str
@@ -25,7 +25,7 @@ class Audits:
 
 @dataclass(frozen=True)
 class AuditAnswers:
-    """For each question of a merge's attempt, in order, the number that answers it, or the text of a verification."""
+    """For each question of an attempt, in order, the number or the text that answers it."""
 
     attempt: str
     broken: tuple[Any, ...]
@@ -40,7 +40,7 @@ class AuditAnswers:
 
 
 @dataclass(frozen=True)
-class MergeJob:
+class StatementsJob:
     """Runs `statements` in order, in one session of their own; `conf` is set before the first.
 
     `table`: whose statements they are, where another engine than Spark may run them.
@@ -50,12 +50,12 @@ class MergeJob:
     batch: int
     statements: tuple[str, ...]
     conf: dict[str, str] = field(default_factory=dict)
-    audits: Audits | None = None
+    questions: Questions | None = None
     table: str = ""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: str) -> "MergeJob":
+    def from_json(cls, text: str) -> "StatementsJob":
         return read_plain(cls, json.loads(text))
