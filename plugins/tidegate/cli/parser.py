@@ -45,7 +45,10 @@ MAX_SECONDS = 86_400
 def add_command(commands: Commands, name: str, summary: str, description: str | None = None) -> argparse.ArgumentParser:
     """Its help begins with `summary`, unless there is a `description`."""
     text = description or f"{summary[0].upper()}{summary[1:]}."
-    return commands.add_parser(name, help=summary, description=text)
+    parser = commands.add_parser(name, help=summary, description=text)
+    # beside the one before the command, whose value stays where it is left out; helps and shells offer that one
+    parser.add_argument("-v", "--verbose", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    return parser
 
 
 def add_name(parser: argparse.ArgumentParser, *kinds: str, **options: Any) -> None:

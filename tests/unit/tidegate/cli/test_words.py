@@ -69,6 +69,15 @@ def test_help_of_every_command_loads_no_library() -> None:
     assert process.stdout.count("usage: tidegate") == len(COMMANDS) + 2
 
 
+@pytest.mark.parametrize(
+    ("line", "verbose"),
+    [("flush users", False), ("flush users -v", True), ("-v flush users", True), ("status --verbose users", True)],
+)
+def test_each_step_is_said_on_request_wherever_the_request_stands(line: str, verbose: bool) -> None:
+    """Behind the command it was refused as unknown."""
+    assert build_parser().parse_args(line.split()).verbose is verbose
+
+
 def test_every_command_has_words_and_a_function() -> None:
     (commands,) = (action for action in build_parser()._actions if action.dest == "command")
     assert set(commands.choices) == set(COMMANDS)
