@@ -17,9 +17,9 @@
   ON {% include "_on_key.sql" %}
   {%- set mine, theirs = "s." ~ ("last" | ours) ~ ".sequence", "t." ~ ("sequence" | ours) %}
   {%- if by_offset is defined and sequence is defined %}
-    {#- Of several records of a key the highest sequence counts, wherever it lies, and behind it a delete without one. #}
+    {#- Of several records of a key the highest sequence counts, wherever it lies, and behind it a delete without one. COALESCE: a column without a value makes a comparison NULL. #}
     AND (t.{{ "topic" | ours }} <> s.{{ "topic" | ours }} OR (t.{{ "offset" | ours }} > COALESCE(s.{{ "reset" | ours }}.`offset`, -1) AND (
-      ({{ theirs }} IS NOT NULL AND NOT {{ columns_at_least(mine, theirs, sequence) }}) OR t.{{ "offset" | ours }} > COALESCE(s.{{ "last" | ours }}.`offset`, -1)
+      ({{ theirs }} IS NOT NULL AND NOT COALESCE({{ columns_at_least(mine, theirs, sequence) }}, FALSE)) OR t.{{ "offset" | ours }} > COALESCE(s.{{ "last" | ours }}.`offset`, -1)
     )))
   {%- elif by_offset is defined %}
     AND (t.{{ "topic" | ours }} <> s.{{ "topic" | ours }} OR t.{{ "offset" | ours }} > s.{{ "offset" | ours }})

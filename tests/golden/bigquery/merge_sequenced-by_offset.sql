@@ -68,7 +68,7 @@ USING (
   ) AS t
   ON (t.`id` = s.`id` OR (t.`id` IS NULL AND s.`id` IS NULL))
     AND (t.`_tidegate_topic` <> s.`_tidegate_topic` OR (t.`_tidegate_offset` > COALESCE(s.`_tidegate_reset`.`offset`, -1) AND (
-      (t.`_tidegate_sequence` IS NOT NULL AND NOT (s.`_tidegate_last`.sequence.`lsn` >= t.`_tidegate_sequence`.`lsn` OR t.`_tidegate_sequence`.`lsn` IS NULL)) OR t.`_tidegate_offset` > COALESCE(s.`_tidegate_last`.`offset`, -1)
+      (t.`_tidegate_sequence` IS NOT NULL AND NOT COALESCE((s.`_tidegate_last`.sequence.`lsn` >= t.`_tidegate_sequence`.`lsn` OR t.`_tidegate_sequence`.`lsn` IS NULL), FALSE)) OR t.`_tidegate_offset` > COALESCE(s.`_tidegate_last`.`offset`, -1)
     )))
     AND (t.`_tidegate_sequence` IS NULL OR s.`_tidegate_last`.sequence IS NULL OR (t.`_tidegate_sequence`.`lsn` >= s.`_tidegate_last`.sequence.`lsn` OR s.`_tidegate_last`.sequence.`lsn` IS NULL))
   WHERE t.`_tidegate_is_later` IS NULL
