@@ -98,7 +98,8 @@ class PublicationsView:
             return {name: self._readings.get(name) or self._describe_first_look(name) for name in names}
 
     def _describe_first_look(self, name: str) -> PublicationReading:
-        is_looking = time.monotonic() - self._begun[name] < FIRST_LOOK_SECONDS
+        begun = self._begun.get(name, time.monotonic())  # another request forgets a publication that goes meanwhile
+        is_looking = time.monotonic() - begun < FIRST_LOOK_SECONDS
         problem = "not read yet: brokers or catalog are slow"
         return PublicationReading(publication=name, error=problem, is_looking=is_looking)
 

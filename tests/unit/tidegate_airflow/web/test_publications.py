@@ -105,6 +105,22 @@ def test_nothing_is_kept_of_publications_that_went(view: View, clock: SteppedTim
     assert [set(reading) for reading in (view._readings, view._answered, view._due, view._begun)] == [{"left"}] * 4
 
 
+def test_publication_that_goes_while_somebody_waits_for_its_first_reading_stops_no_answer(
+    view: View, clock: SteppedTime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "publications").mkdir()
+    (tmp_path / "publications" / "left.yaml").touch()
+    view._include = tmp_path
+
+    def forget(*_: Any) -> None:
+        assert view.list_names() == ["left"]  # as another request does
+
+    monkeypatch.setattr(view._workers, "submit", lambda *_: None)
+    monkeypatch.setattr(view._changed, "wait_for", forget)
+    readings = view.get_readings(["left", "right"], patience=0)
+    assert {name: reading.is_looking for name, reading in readings.items()} == {"left": True, "right": True}
+
+
 def test_publications_that_are_opened_again_and_again_have_their_files_read_once(
     clock: SteppedTime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
