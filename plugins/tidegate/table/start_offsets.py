@@ -93,9 +93,18 @@ def _resolve_complete_start(table: TableWithLog) -> Offsets:
 
 def _check_reshaped(table: TableWithLog) -> None:
     batch = table.reshaped
-    start = {} if batch is None else batch.ranges.start
-    begins = table.log.find_begins_behind(start)
-    if batch is None or not begins:
+    if batch is None:
+        return
+    start = batch.ranges.start
+    asked = table.pipeline.source.start.offsets  # a person who names a start leaves out what lies before it
+    begins = group_by_topic(
+        {
+            (topic, partition): begin
+            for topic, partition, begin in iterate_offsets(table.log.find_begins_behind(start))
+            if (get_offset(asked, topic, partition) or 0) < begin
+        }
+    )
+    if not begins:
         return
     topic, partition, begin = next(iterate_offsets(begins))
     offset = start[topic][partition]

@@ -12,6 +12,7 @@ from tidegate.flush.stage import stage
 from tidegate.monitoring.status import read_status
 from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline, RiskPolicy, Stage
+from tidegate.spec.source import Start, StartKind
 
 ORDERS, LOG = "lake.shop.Orders", "lake.shop.log"
 WIDER = (Column("id", "STRING"), Column("name", "STRING"), Column("colour", "STRING"))
@@ -114,6 +115,25 @@ def test_table_without_a_position_leaves_out_what_it_staged_in_another_shape_if_
     produce(world, "b")
     drain(world, replace(build(wider=True), on_incomplete_start=RiskPolicy.ACCEPT))
     assert (read_ids(world, ORDERS), read_ids(world, LOG)) == (["b0", "b1"], ["a0", "a1", "b0", "b1"])
+
+
+def test_table_whose_start_lies_behind_what_it_staged_in_another_shape_begins_there() -> None:
+    """The start says it: nothing before it is asked for. Of a partition that it does not name the rows are."""
+    world = World()
+    world.broker.create("orders", 2)
+    stage_and_lose(world, "a", "b")
+    produce(world, "c")
+    changed = build(wider=True)
+
+    def begin_at(offsets: dict[int, int]) -> Pipeline:
+        start = Start(StartKind.OFFSETS, offsets={"orders": offsets})
+        return replace(changed, source=replace(changed.source, start=start))
+
+    with pytest.raises(SomeTablesFailed, match="partition=1: batch=1 is staged from offset=0 on, in another shape"):
+        drain(world, begin_at({0: 2}))
+    drain(world, begin_at({0: 2, 1: 2}))
+    assert read_ids(world, ORDERS) == ["c0", "c1"]
+    assert read_ids(world, LOG) == ["a0", "a1", "b0", "b1", "c0", "c1"]
 
 
 def test_table_that_staged_in_another_shape_what_the_log_still_has_reads_it_again() -> None:
