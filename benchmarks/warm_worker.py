@@ -9,7 +9,7 @@ from typing import Any
 from tidegate.connections import read_connection_from_env
 from tidegate.errors import NothingToDo
 from tidegate.runner.pipeline_files import PipelineFiles, PublicationFiles
-from tidegate.runner.work import Flush, Place
+from tidegate.runner.work import FlushWork, Place
 from tidegate.settings import find_include_folder
 
 from benchmarks.measure import count_cpu_seconds
@@ -19,7 +19,7 @@ def main(request: dict[str, Any]) -> None:
     """Flush once to be warm, then so many times; answer with wall, worker's and server's CPU seconds of each."""
     include = find_include_folder()
     place = Place(include, read_connection_from_env, PipelineFiles(include), PublicationFiles(include))
-    work = Flush(place, request["pipeline"])
+    work = FlushWork(place, request["pipeline"])
     costs, staged = [], []
     for _ in range(request["times"] + 1):
         before = (time.monotonic(), time.process_time(), count_cpu_seconds(request["server"]))

@@ -12,7 +12,7 @@ from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Column
 from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import Route, Table
-from tidegate.spec.table_template import TableTemplate
+from tidegate.spec.table_template import TableNaming
 from tidegate.table.columns import build_projection
 
 ID = (Column("id", "INT"),)
@@ -224,7 +224,7 @@ CHOOSE = {
     "when": {"when": "src = 'orders'"},
     "when of the row too": {"when": "src = 'orders' AND v IS NOT NULL"},
     "route": {"route": Route("src", "orders")},
-    "name": {"naming": TableTemplate("shop.{src}", ("shop",), "tidegate_.*", "shop.orders")},
+    "name": {"naming": TableNaming("shop.{src}", ("shop",), "tidegate_.*", "shop.orders")},
 }
 
 

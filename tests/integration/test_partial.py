@@ -13,7 +13,7 @@ from conftest import build_debezium_event
 from tidegate.schema.data_types import Column
 from tidegate.spec.source import ValueFormat
 from tidegate.spec.table import Route
-from tidegate.spec.table_template import TableTemplate
+from tidegate.spec.table_template import TableNaming
 
 HELD = "__debezium_unavailable_value"
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
@@ -226,7 +226,7 @@ def test_row_under_a_new_key_does_not_lose_what_its_event_leaves_out(spark: Any)
 
 
 PARTED = "b = 'mine' AND a = 'vip'"
-NAMED = TableTemplate("shop.{A}", ("shop",), "tidegate_.*", "shop.vip")
+NAMED = TableNaming("shop.{A}", ("shop",), "tidegate_.*", "shop.vip")
 
 
 @pytest.mark.repeats(

@@ -14,7 +14,7 @@ from tidegate.flush.stage import stage
 from tidegate.schema.data_types import Column
 from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import Route
-from tidegate.spec.table_template import TableTemplate
+from tidegate.spec.table_template import TableNaming
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 SCHEMA = "id BIGINT, name STRING, amount DECIMAL(10,2), at TIMESTAMP_NTZ"
@@ -169,7 +169,7 @@ def test_canal_message_that_tells_of_no_row_is_ignored_and_of_a_row_is_not(spark
 SPOILT: dict[str, tuple[dict[str, Any], str]] = {
     "when": ({"when": "10 / n > 1"}, "when fails for this record"),
     "route": ({"route": Route("name", ".*"), "delete_when": "10 / n < 1"}, "delete_when fails for this record"),
-    "name": ({"naming": TableTemplate("shop.{name}", ("shop",), "tidegate_.*")}, "its values make no table name"),
+    "name": ({"naming": TableNaming("shop.{name}", ("shop",), "tidegate_.*")}, "its values make no table name"),
     "sequence": ({"sequence": ("at",), "has_history": True}, "at is NULL, and with history"),
 }
 

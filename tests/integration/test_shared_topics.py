@@ -15,7 +15,7 @@ from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Column
 from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import Route
-from tidegate.spec.table_template import TableTemplate
+from tidegate.spec.table_template import TableNaming
 
 SOURCE = {"src": "value.source.table"}
 TABLE = {"src": "value.table"}
@@ -137,7 +137,7 @@ def test_tombstone_of_a_plain_format_is_the_only_delete_there_is(spark: Any) -> 
     assert decode(spark, stage, TOMBSTONE) == [OWN]
 
 
-NAMING = TableTemplate("shop.{src}", ("shop",), "tidegate_.*", "shop.orders")
+NAMING = TableNaming("shop.{src}", ("shop",), "tidegate_.*", "shop.orders")
 CHOICES = {"when": {"when": "src = 'orders'"}, "route": {"route": Route("src", "orders")}, "name": {"naming": NAMING}}
 
 
@@ -259,7 +259,7 @@ ROW_CHOICES = {
     "route": {"route": Route("kind", "order")},
     "both": {"route": Route("kind", "order"), "when": "status > 0"},
     "and": {"when": "kind = 'order' AND status > 0"},
-    "name": {"naming": TableTemplate("shop.{kind}", ("shop",), "tidegate_.*", "shop.order")},
+    "name": {"naming": TableNaming("shop.{kind}", ("shop",), "tidegate_.*", "shop.order")},
 }
 
 
@@ -466,7 +466,7 @@ def write_change(chance: random.Random, word: str, change: Change) -> tuple[byte
 def choose_conditions(chance: random.Random, table: str, field: str) -> dict[str, Any]:
     """One of the ways in which a file says which records are a table's, on `field`."""
     also_row = "(status IS NULL OR CAST(status AS STRING) <> 'none')"
-    naming = TableTemplate("shop.t_{%s}" % field, ("shop",), "tidegate_.*", f"shop.t_{table.lower()}")  # noqa: UP031
+    naming = TableNaming("shop.t_{%s}" % field, ("shop",), "tidegate_.*", f"shop.t_{table.lower()}")  # noqa: UP031
     return chance.choice(
         [
             {"when": f"{field} = '{table}'"},

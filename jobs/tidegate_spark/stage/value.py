@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 from tidegate.jobs.stage_job import StageTable
 from tidegate.spec.source import METADATA_TYPES, name_cast, split_cast
 from tidegate.spec.table import Route
-from tidegate.spec.table_template import FIELD_PATTERN, MAX_NAME_CHARACTERS, VALUE_PATTERN, TableTemplate
+from tidegate.spec.table_template import FIELD_PATTERN, MAX_NAME_CHARACTERS, VALUE_PATTERN, TableNaming
 from tidegate.sql.conditions import render_without
 from tidegate.sql.spark import quote, render_columns, render_literal
 
@@ -296,7 +296,7 @@ def _render_condition_reason(conditions: Iterable[str], lacking: Iterable[str]) 
     )
 
 
-def _render_is_wanted_table(naming: TableTemplate | None) -> str:
+def _render_is_wanted_table(naming: TableNaming | None) -> str:
     # a delete shows no name
     if naming is None or naming.name is None:
         return "true"
@@ -317,8 +317,8 @@ def render_route(route: Route | None) -> str | None:
     return f"regexp_like({text}, {whole})"
 
 
-def render_table_name(naming: TableTemplate) -> str:
-    """Return ``namespace.table`` as `TableTemplate.name_of` makes it, NULL if a record's values make no such name."""
+def render_table_name(naming: TableNaming) -> str:
+    """Return ``namespace.table`` as `TableNaming.name_of` makes it, NULL if a record's values make no such name."""
     valid = render_literal(rf"\A{VALUE_PATTERN}\z")
     fields = " AND ".join(f"regexp_like({_render_name_part(f)}, {valid})" for f in naming.fields)
     namespace = _render_template(naming.namespace)
@@ -332,7 +332,7 @@ def render_table_name(naming: TableTemplate) -> str:
     )
 
 
-def render_name_reason(naming: TableTemplate) -> str:
+def render_name_reason(naming: TableNaming) -> str:
     values = ", ' ', ".join(
         f"{render_literal(field + '=')}, "
         f"coalesce(to_json(struct(substr(CAST({quote(field)} AS STRING), 1, 100) AS v)), '')"

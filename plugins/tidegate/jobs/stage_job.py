@@ -21,7 +21,7 @@ from tidegate.schema.data_types import Column
 from tidegate.spec.projection import Projection
 from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import Route
-from tidegate.spec.table_template import TableTemplate
+from tidegate.spec.table_template import TableNaming
 
 KAFKA_CONF = "spark.tidegate.secret.kafka"
 JOB_CONF = "spark.tidegate.job"
@@ -89,7 +89,7 @@ class StageTable:
     property: str
     create: tuple[str, ...] = ()
     last_per_raw_key: bool = False
-    naming: TableTemplate | None = None
+    naming: TableNaming | None = None
     max_names: int = 0
     sequence: tuple[str, ...] = ()
     set_aside: int | None = None

@@ -14,13 +14,23 @@ from tidegate.connections import Resolve
 from tidegate.errors import ConfigurationError, TidegateError
 from tidegate.monitoring.backlog import BacklogPoller, MonitoredPipeline
 from tidegate.monitoring.failure_streak import FailureStreak
-from tidegate.runner.work import Beat, Flush, Maintain, Place, Publish, RunOutcome, StageWork, VerifyWork, Work
+from tidegate.runner.work import (
+    FlushWork,
+    HeartbeatWork,
+    MaintenanceWork,
+    Place,
+    PublicationWork,
+    RunOutcome,
+    StageWork,
+    VerifyWork,
+    Work,
+)
 from tidegate.runner.worker import Shared, Slots, Worker
 from tidegate.settings import list_named_files
 from tidegate.wiring.pipeline import find_file
 
 log = logging.getLogger(__name__)
-PipelineWork = Flush | StageWork | Beat | Maintain | VerifyWork
+PipelineWork = FlushWork | StageWork | HeartbeatWork | MaintenanceWork | VerifyWork
 LOOK_SECONDS = 2.0  # seconds between two looks for new files
 JOIN_SECONDS = 0.5
 BEATS_AT_ONCE = 4
@@ -35,9 +45,9 @@ class Supervisor:
         self._outer = shared.reporter
         self._shared = replace(shared, reporter=self)
         own_slots = {
-            Beat: BEATS_AT_ONCE,  # long flushes keep no heartbeat waiting
+            HeartbeatWork: BEATS_AT_ONCE,  # long flushes keep no heartbeat waiting
             StageWork: shared.slots.count,  # nor does a merge keep the staging of its own pipeline waiting
-            Maintain: max(1, shared.slots.count // 2),  # it takes long, and shares Spark with flushes
+            MaintenanceWork: max(1, shared.slots.count // 2),  # it takes long, and shares Spark with flushes
             VerifyWork: 1,  # so does this, and nobody waits for it
         }
         self._shared_by_kind: dict[type, Shared] = {
@@ -66,7 +76,9 @@ class Supervisor:
     def report_run(self, work: Work, outcome: RunOutcome) -> None:
         # publications of tables that were published are called, and a merge that staging calls for
         self._outer.report_run(work, outcome)
-        merge_worker = self._workers.get(f"{Flush.__name__} {work.pipeline}") if isinstance(work, StageWork) else None
+        merge_worker = (
+            self._workers.get(f"{FlushWork.__name__} {work.pipeline}") if isinstance(work, StageWork) else None
+        )
         if merge_worker is not None and outcome.calls_merge and not merge_worker.rests:
             merge_worker.call()
         tables = {batch.table for batch in outcome.batches if batch.snapshot_id is not None}
@@ -79,27 +91,34 @@ class Supervisor:
     def report_recovery(self, work: Work, streak: FailureStreak) -> None:
         # a run may have published and failed behind that, so that nobody was told of its tables
         self._outer.report_recovery(work, streak)
-        if isinstance(work, Flush):
+        if isinstance(work, FlushWork):
             self._call_publications(work.writes)
 
     def _call_publications(self, is_published: Callable[[str], bool]) -> None:
         for worker in list(self._workers.values()):
             with suppress(ConfigurationError):  # its own worker reports it
-                if isinstance(worker.work, Publish) and worker.work.follows(is_published):
+                if isinstance(worker.work, PublicationWork) and worker.work.follows(is_published):
                     worker.call()
 
     # workers
 
-    def _list_kinds(self, name: str) -> list[Callable[[Place, str], PipelineWork | Publish]]:
+    def _list_kinds(self, name: str) -> list[Callable[[Place, str], PipelineWork | PublicationWork]]:
         include = self._place.include
         is_publication = (include / "publications" / f"{name}.yaml").exists()
         if not is_publication or (include / "pipelines" / f"{name}.yaml").exists():
             find_file(include, "pipeline", name)  # raises where there is none
-            return [Flush, StageWork, Beat, Maintain, VerifyWork, *([Publish] if is_publication else [])]
-        return [Publish]
+            return [
+                FlushWork,
+                StageWork,
+                HeartbeatWork,
+                MaintenanceWork,
+                VerifyWork,
+                *([PublicationWork] if is_publication else []),
+            ]
+        return [PublicationWork]
 
     def _start_workers(self) -> None:
-        wanted_workers = dict[str, Callable[[], PipelineWork | Publish]]()
+        wanted_workers = dict[str, Callable[[], PipelineWork | PublicationWork]]()
         folders = (self._place.include / kind for kind in ("pipelines", "publications"))
         for name in self._names or sorted({file.stem for folder in folders for file in list_named_files(folder)}):
             with suppress(TidegateError):  # the file of a name went away while it was looked for
@@ -115,7 +134,9 @@ class Supervisor:
                 with suppress(ConfigurationError):
                     work = make()
                     shared = self._shared_by_kind.get(type(work), self._shared)
-                    self._workers[key] = Worker(work, shared, reports_file=isinstance(work, Flush | Publish))
+                    self._workers[key] = Worker(
+                        work, shared, reports_file=isinstance(work, FlushWork | PublicationWork)
+                    )
                     self._workers[key].start()
 
     def _start_watches(self) -> None:
@@ -130,13 +151,13 @@ class Supervisor:
                 )
                 self._watches[key].start()
 
-    def _list_flushes(self) -> list[Flush]:
-        return [worker.work for worker in list(self._workers.values()) if isinstance(worker.work, Flush)]
+    def _list_flushes(self) -> list[FlushWork]:
+        return [worker.work for worker in list(self._workers.values()) if isinstance(worker.work, FlushWork)]
 
     def _list_calls(self, key: str) -> Mapping[MonitoredPipeline, Callable[[], None]]:
         calls = dict[MonitoredPipeline, Callable[[], None]]()
         for worker in list(self._workers.values()):
-            watched_pipeline = worker.work.monitored_backlog if isinstance(worker.work, Flush) else None
+            watched_pipeline = worker.work.monitored_backlog if isinstance(worker.work, FlushWork) else None
             if watched_pipeline is not None and json.dumps(watched_pipeline[0], sort_keys=True) == key:
                 calls[watched_pipeline[1]] = worker.call
         return calls

@@ -121,7 +121,7 @@ class _PipelineWork:
         return assemble_pipeline(self._place.include, self.pipeline, self._place.resolve, clients=self._clients)
 
 
-class Flush(_PipelineWork):
+class FlushWork(_PipelineWork):
     """The flushes of a pipeline, with the compaction after every tenth; with a clock of staging its merges alone.
 
     `monitored_backlog`: the Kafka connection, and what to monitor there, set by `read_schedule`; None if no number of
@@ -176,7 +176,7 @@ class StageWork(_PipelineWork):
         self._is_planned = True
 
 
-class Beat(_PipelineWork):
+class HeartbeatWork(_PipelineWork):
     """The heartbeats of a pipeline whose flushes come less often than its heartbeats."""
 
     kind = "heartbeat"
@@ -195,7 +195,7 @@ class Beat(_PipelineWork):
         return RunOutcome()
 
 
-class Maintain(_PipelineWork):
+class MaintenanceWork(_PipelineWork):
     """The maintenance of a pipeline's tables, one after the other."""
 
     kind = "maintenance"
@@ -220,7 +220,7 @@ class VerifyWork(_PipelineWork):
         return RunOutcome(verifications=tuple(verify_all(session)))
 
 
-class Publish:
+class PublicationWork:
     """The runs of a publication.
 
     `awaited_tables`: the tables whose publish starts a run, set by `read_schedule`; empty with an interval.

@@ -7,7 +7,7 @@ from tidegate.schema.data_types import Struct
 from tidegate.spec.projection import Select
 from tidegate.spec.runtime import UseWhen
 from tidegate.spec.source import Errors, KeyFormat, ValueFormat
-from tidegate.spec.table_template import TableTemplate
+from tidegate.spec.table_template import TableNaming
 from tidegate.sql.spark import split_name_or_path
 
 
@@ -109,7 +109,7 @@ class Table:
     max_pending: int = 10
     namespaces: tuple[str, ...] = ()  # where tables may be that records name
     max_tables: int = 1000
-    naming: TableTemplate | None = None  # of a table whose name records fill in
+    naming: TableNaming | None = None  # of a table whose name records fill in
     metadata: dict[str, str] = field(default_factory=dict)  # a column, and what it shows beside key and value
     topic_column: str = ""  # the metadata column of the topic, if that is a part of the key
     last_per_key: UseWhen = UseWhen.AUTO

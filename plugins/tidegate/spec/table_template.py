@@ -15,7 +15,7 @@ MAX_NAME_CHARACTERS = 100
 
 
 @dataclass(frozen=True)
-class TableTemplate:
+class TableNaming:
     """How a record names its table. `namespaces` are those that it may name; `reserved` is a regular expression.
 
     `name` is the one table whose records are wanted, as ``namespace.table``; None for all.

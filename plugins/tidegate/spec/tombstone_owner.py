@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from tidegate.schema.wire_format import OTHER_IDS
 from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import Route
-from tidegate.spec.table_template import TableTemplate
+from tidegate.spec.table_template import TableNaming
 from tidegate.sql.conditions import reads_any
 
 
@@ -33,7 +33,7 @@ class Conditional(Protocol):
         """The field that chooses them."""
 
     @property
-    def naming(self) -> TableTemplate | None:
+    def naming(self) -> TableNaming | None:
         """The name that they have."""
 
 

@@ -21,7 +21,7 @@ from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.projection import Dimension, Field, Select
 from tidegate.spec.table import Table
-from tidegate.spec.table_template import TableTemplate
+from tidegate.spec.table_template import TableNaming
 from tidegate.sql.pruning import Bounds
 from tidegate.table.columns import list_destination_columns, list_fixed_names, resolve_columns
 
@@ -219,7 +219,7 @@ def can_make_table(pipeline: Pipeline, name: str) -> bool:
     return get_naming(pipeline).makes(table)
 
 
-def get_naming(pipeline: Pipeline) -> TableTemplate:
+def get_naming(pipeline: Pipeline) -> TableNaming:
     template = pipeline.template
     assert template is not None
     fixed_tables = [table.identifier for table in pipeline.tables if table.naming is None]
@@ -229,7 +229,7 @@ def get_naming(pipeline: Pipeline) -> TableTemplate:
         above = f"{namespace}.".casefold()
         inside = [name for name in (*fixed_tables, *template.namespaces) if name.casefold().startswith(above)]
         reserved_names += [name[len(above) :].partition(".")[0] for name in inside]
-    return TableTemplate(
+    return TableNaming(
         template.identifier,
         template.namespaces,
         resource_names.build_reserved_pattern(pipeline, dict.fromkeys(reserved_names)),

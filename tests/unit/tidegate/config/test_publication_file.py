@@ -13,7 +13,7 @@ from tidegate.config.publication_file import load_publication, load_publications
 from tidegate.connections import read_connection_from_env
 from tidegate.errors import ConfigurationError
 from tidegate.runner.pipeline_files import PipelineFiles, PublicationFiles
-from tidegate.runner.work import Place, Publish
+from tidegate.runner.work import Place, PublicationWork
 from tidegate.spec.publication import Begin, Publication
 
 LAKE = {"type": "iceberg", "properties": {"type": "sql", "uri": "sqlite:////tmp/x.db", "warehouse": "file:///tmp/x"}}
@@ -285,7 +285,7 @@ def test_second_publication_of_a_topic_is_validated_and_run_by_no_command(
         assert "publication a has topic=orders.out too; choose another" in capsys.readouterr().err
     place = Place(include, read_connection_from_env, PipelineFiles(include), PublicationFiles(include))
     with pytest.raises(ConfigurationError, match="publication a has topic=orders"):
-        Publish(place, "b").run(1)
+        PublicationWork(place, "b").run(1)
     assert main(["validate", str(include / "publications" / "a.yaml")]) == 0
 
 

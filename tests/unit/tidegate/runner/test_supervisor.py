@@ -16,7 +16,7 @@ from tidegate.monitoring.failure_streak import FailureStreak
 from tidegate.runner.pipeline_files import PipelineFiles, PublicationFiles
 from tidegate.runner.schedule import Schedule
 from tidegate.runner.supervisor import Supervisor
-from tidegate.runner.work import Flush, Maintain, Place, Publish, RunOutcome, StageWork
+from tidegate.runner.work import FlushWork, MaintenanceWork, Place, PublicationWork, RunOutcome, StageWork
 from tidegate.runner.worker import Shared, Slots
 
 STREAK = FailureStreak("x", "the brokers do not answer", since=0.0, runs=1, run_id="1")
@@ -54,7 +54,7 @@ class Waiting:
     """A publication's worker that keeps who calls it."""
 
     def __init__(self, place: Place, name: str, *, rests: bool = False) -> None:
-        self.work, self.calls, self.rests = Publish(place, name), 0, rests
+        self.work, self.calls, self.rests = PublicationWork(place, name), 0, rests
         with suppress(ConfigurationError):
             self.work.read_schedule()
 
@@ -88,7 +88,7 @@ def test_publication_of_a_pipeline_that_recovers_looks_for_what_nobody_told_it(
     supervisor = Supervisor(place, (), Shared(Slots(1), threading.Event(), ear))  # type: ignore[arg-type]
     workers = {name: Waiting(place, name) for name in ("orders_out", "timed", "broken")}
     supervisor._workers.update(workers)  # type: ignore[arg-type]
-    supervisor.report_recovery(Flush(place, pipeline), STREAK)
+    supervisor.report_recovery(FlushWork(place, pipeline), STREAK)
     assert {name: worker.calls for name, worker in workers.items()} == {
         "orders_out": call_count,
         "timed": 0,
@@ -106,7 +106,7 @@ def test_flush_that_published_has_no_publication_file_read(place: Place, monkeyp
     files = list[Path]()
     monkeypatch.setattr(publication_file, "read_document", files.append)
     batch: Any = SimpleNamespace(table="lake.shop.orders", snapshot_id=7)
-    supervisor.report_run(Flush(place, "shop"), RunOutcome((batch,)))
+    supervisor.report_run(FlushWork(place, "shop"), RunOutcome((batch,)))
     assert files == []
 
 
@@ -117,7 +117,7 @@ def test_publication_is_called_behind_a_flush_that_published_its_table(
     supervisor = Supervisor(place, (), Shared(Slots(1), threading.Event(), Ear()))  # type: ignore[arg-type]
     worker = supervisor._workers["orders_out"] = Waiting(place, "orders_out")  # type: ignore[assignment]
     batch: Any = SimpleNamespace(table=f"lake.shop.{table}", snapshot_id=snapshot)
-    supervisor.report_run(Flush(place, "shop"), RunOutcome((batch,)))
+    supervisor.report_run(FlushWork(place, "shop"), RunOutcome((batch,)))
     assert worker.calls == call_count
 
 
@@ -167,14 +167,14 @@ def test_maintenance_that_is_due_for_all_pipelines_keeps_no_flush_waiting(
     for name in names:
         (tmp_path / "pipelines" / f"{name}.yaml").write_text("")
 
-    def flush(work: Flush, _at_least: int) -> RunOutcome:
+    def flush(work: FlushWork, _at_least: int) -> RunOutcome:
         flushed.add(work.name)
         return RunOutcome()
 
-    monkeypatch.setattr(Maintain, "run", lambda *_: rewrite.run())
-    monkeypatch.setattr(Maintain, "read_schedule", lambda _: Schedule(86_400))
-    monkeypatch.setattr(Flush, "run", flush)
-    monkeypatch.setattr(Flush, "read_schedule", lambda _: Schedule(86_400, delay_seconds=0.5))
+    monkeypatch.setattr(MaintenanceWork, "run", lambda *_: rewrite.run())
+    monkeypatch.setattr(MaintenanceWork, "read_schedule", lambda _: Schedule(86_400))
+    monkeypatch.setattr(FlushWork, "run", flush)
+    monkeypatch.setattr(FlushWork, "read_schedule", lambda _: Schedule(86_400, delay_seconds=0.5))
     files: Any = SimpleNamespace(load=pipelines.__getitem__)
     place = Place(tmp_path, lambda _: {}, files, PublicationFiles(tmp_path))
     stop = threading.Event()
@@ -200,7 +200,7 @@ def test_staging_that_has_enough_rows_calls_the_merge_of_its_pipeline(
     """Not one that has just failed: each staging would call it again."""
     supervisor = Supervisor(place, (), Shared(Slots(1), threading.Event(), Ear()))  # type: ignore[arg-type]
     merges = {name: Waiting(place, "orders_out", rests=rests) for name in ("shop", "other")}
-    supervisor._workers.update({f"Flush {name}": worker for name, worker in merges.items()})  # type: ignore[misc]
+    supervisor._workers.update({f"{FlushWork.__name__} {name}": worker for name, worker in merges.items()})  # type: ignore[misc]
     supervisor.report_run(StageWork(place, "shop"), RunOutcome(calls_merge=calls_merge))
     assert {name: worker.calls for name, worker in merges.items()} == {
         "shop": int(calls_merge and not rests),

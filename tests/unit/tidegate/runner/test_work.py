@@ -10,7 +10,7 @@ from tidegate.errors import NothingToDo, SomeTablesFailed
 from tidegate.jobs.maintain_job import MaintainJob
 from tidegate.runner import work as work_module
 from tidegate.runner.pipeline_files import PipelineFiles, PublicationFiles
-from tidegate.runner.work import Beat, Flush, Maintain, Place, RunOutcome, StageWork
+from tidegate.runner.work import FlushWork, HeartbeatWork, MaintenanceWork, Place, RunOutcome, StageWork
 from tidegate.runner.worker import Shared, Slots, Worker
 from tidegate.spec.runtime import Maintenance
 
@@ -47,7 +47,7 @@ def include(tmp_path: Path) -> Path:
 def test_changed_defaults_reach_flushes_and_maintenance_that_go_on(include: Path, pipeline: str) -> None:
     place, now = Place(include, lambda _: None, PipelineFiles(include), PublicationFiles(include)), [1e9]
     shared = Shared(Slots(1), threading.Event(), Ear(), lambda: now[0])
-    works = [Flush(place, pipeline), Maintain(place, pipeline)]
+    works = [FlushWork(place, pipeline), MaintenanceWork(place, pipeline)]
     runs = list[str]()
     for work in works:
         work.run = lambda _, name=work.name: runs.append(name) or RunOutcome()  # type: ignore[method-assign]
@@ -87,7 +87,7 @@ def test_daily_pipeline_beats_at_the_interval_of_its_heartbeat_and_a_quick_one_a
     shared, beats = Shared(Slots(1), threading.Event(), Ear(), lambda: now[0]), list[str]()
     monkeypatch.setattr(work_module, "require_begun", lambda session: session)
     monkeypatch.setattr(work_module, "heartbeat", lambda session: beats.append(session.pipeline.name))
-    workers = [Worker(Beat(place, name), shared) for name in ("daily", "orders")]
+    workers = [Worker(HeartbeatWork(place, name), shared) for name in ("daily", "orders")]
 
     def look(seconds: float) -> list[str]:
         now[0] += seconds
@@ -109,7 +109,7 @@ def test_heartbeat_leaves_the_group_to_a_flush_that_is_under_way_and_beats_again
     place, beats = Place(include, lambda _: None, PipelineFiles(include), PublicationFiles(include)), list[str]()
     monkeypatch.setattr(work_module, "require_begun", lambda session: session)
     monkeypatch.setattr(work_module, "heartbeat", lambda session: beats.append(session.pipeline.name))
-    flush, beat = Flush(place, "daily"), Beat(place, "daily")
+    flush, beat = FlushWork(place, "daily"), HeartbeatWork(place, "daily")
 
     def flush_beside_a_heartbeat(at_least: int) -> RunOutcome:
         with pytest.raises(NothingToDo, match="a flush is under way"):
@@ -131,7 +131,7 @@ def test_pipeline_with_two_clocks_stages_and_merges_each_at_its_own_time(include
     file.write_text(PIPELINE.format(name="clocks").replace("interval: -1", "interval: 60s") + TWO_CLOCKS)
     place, now = Place(include, lambda _: None, PipelineFiles(include), PublicationFiles(include)), [1e9]
     shared = Shared(Slots(1), threading.Event(), Ear(), lambda: now[0])
-    works = [Flush(place, "clocks"), StageWork(place, "clocks"), StageWork(place, "orders")]
+    works = [FlushWork(place, "clocks"), StageWork(place, "clocks"), StageWork(place, "orders")]
     runs = list[tuple[str, int]]()
     for work in works:
         work.run = lambda at_least, name=work.name: runs.append((name, at_least)) or RunOutcome()  # type: ignore[method-assign]
@@ -154,7 +154,7 @@ def test_pipeline_with_two_clocks_stages_and_merges_each_at_its_own_time(include
 def test_merge_without_an_interval_waits_for_its_threshold_of_staged_rows_or_a_call(include: Path) -> None:
     (include / "pipelines" / "clocks.yaml").write_text(PIPELINE.format(name="clocks") + TWO_CLOCKS)
     place = Place(include, lambda _: None, PipelineFiles(include), PublicationFiles(include))
-    work, runs = Flush(place, "clocks"), list[int]()
+    work, runs = FlushWork(place, "clocks"), list[int]()
     work.run = lambda at_least: runs.append(at_least) or RunOutcome()  # type: ignore[method-assign]
     worker = Worker(work, Shared(Slots(1), threading.Event(), Ear(), lambda: 1e9))
     worker.step()
@@ -168,7 +168,7 @@ def test_table_that_fails_keeps_no_other_from_its_compaction(include: Path, monk
     pipeline = build_pipeline(*tables, maintenance=Maintenance(compact_every=6))
     world = World()
     world.broker.create("orders")
-    work = Flush(Place(include, lambda _: None, PipelineFiles(include), PublicationFiles(include)), "orders")
+    work = FlushWork(Place(include, lambda _: None, PipelineFiles(include), PublicationFiles(include)), "orders")
     monkeypatch.setattr(work, "_assemble_session", lambda: world.open_session(pipeline))
     for number in range(2):
         world.broker.produce("orders", {"id": str(number)}, {"id": str(number), "name": "x"})

@@ -7,7 +7,7 @@ import pytest
 from tidegate.schema.data_types import Column
 from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import Route, Table
-from tidegate.spec.table_template import TableTemplate
+from tidegate.spec.table_template import TableNaming
 from tidegate.spec.tombstone_owner import is_tombstone_owned
 
 ID = (Column("Id", "BIGINT"),)
@@ -15,8 +15,8 @@ TABLE = Table("lake.s.t", ("t",), KeyFormat(fields=("Id",), columns=ID), ValueFo
 METADATA = {"Src": "value.source.table", "at": "timestamp"}
 
 
-def build_template(field: str) -> TableTemplate:
-    return TableTemplate(f"shop.{{{field}}}", ("shop",), "tidegate_.*")
+def build_template(field: str) -> TableNaming:
+    return TableNaming(f"shop.{{{field}}}", ("shop",), "tidegate_.*")
 
 
 @pytest.mark.parametrize(

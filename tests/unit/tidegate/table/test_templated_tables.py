@@ -22,7 +22,7 @@ from tidegate.reprocess.record import parse_address
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.reprocess.skip import propose_skips, skip_record
 from tidegate.schema.data_types import Column
-from tidegate.spec.table_template import TableTemplate
+from tidegate.spec.table_template import TableNaming
 from tidegate.table.session import find_table
 
 COLUMNS = (Column("id", "STRING"), Column("type", "STRING"))
@@ -104,7 +104,7 @@ def test_value_that_makes_no_name_is_a_bad_record(world: World, kind: str | None
 
 
 def test_namespace_outside_the_list_is_a_bad_record() -> None:
-    naming = TableTemplate("{ns}.{t}", ("shop", "archive"), "x")
+    naming = TableNaming("{ns}.{t}", ("shop", "archive"), "x")
     assert naming.name_of({"ns": "Archive", "t": "A"}) == "archive.a"
     assert naming.name_of({"ns": "other", "t": "a"}) is None
 
