@@ -389,6 +389,16 @@ def test_first_look_that_is_under_way_is_no_alarm(page: Page) -> None:
     expect(page.get_by_text("Brokers and catalog are asked for the first time.")).to_be_visible()
     expect(page.locator(".trouble")).to_have_count(0)
     keep(page, "looking")
+    paused = looking | {"pipeline": "off", "state": "paused", "paused": True, "looking": True}
+    list_pipelines(page, paused, looking | {"looking": True})
+    expect(page.locator("tbody .state")).to_have_text(["…looking", "‖paused"])
+    expect(page.locator("tbody .reason")).to_have_count(0)
+    draw(page, paused)
+    expect(page.get_by_text("Brokers and catalog are asked for the first time.")).to_be_visible()
+    expect(page.locator(".trouble")).to_have_count(0)
+    draw_publication(page, {"publication": "off", "state": "paused", "error": error, "fact": error, "looking": True})
+    expect(page.get_by_text("Brokers and catalog are asked for the first time.")).to_be_visible()
+    expect(page.locator(".trouble")).to_have_count(0)
     draw(page, looking | {"looking": False})
     expect(page.get_by_role("alert")).to_contain_text(error)
 

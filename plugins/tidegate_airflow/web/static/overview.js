@@ -10,7 +10,7 @@ const rank = (row) => STATES.indexOf(row.state);
 const age = (text) => (text ? -Date.parse(text) : Number.POSITIVE_INFINITY);
 const statesWithReason = new Set(["stuck", "failing", "unknown"]);
 // what is paused cannot be resumed while nobody answers, or a table cannot be read
-const isExplained = (row) => statesWithReason.has(row.state) || (row.state === "paused" && (row.error || row.tables?.some((one) => one.problem)));
+const isExplained = (row) => statesWithReason.has(row.state) || (row.state === "paused" && ((row.error && !row.looking) || row.tables?.some((one) => one.problem)));
 
 const name = (row) => [
   h("a", { href: `pipelines/${encodeURIComponent(row.pipeline)}`, "data-key": `p-${row.pipeline}` }, row.pipeline),

@@ -46,7 +46,7 @@ export function pipeline(name) {
 }
 
 function banner({ pipeline: row }) {
-  if (row.state === "looking") return quiet("Brokers and catalog are asked for the first time.");
+  if (row.looking && ["looking", "paused"].includes(row.state)) return quiet("Brokers and catalog are asked for the first time.");
   if (!["stuck", "failing", "unknown"].includes(row.state)) return row.error ? trouble(row.error, " ", seePage(row.runbook)) : row.runbook ? h("p", {}, row.fact, " ", seePage(row.runbook)) : null;
   return h("div", { class: `banner ${row.state}`, role: "alert" }, h("strong", {}, `${row.state}: `), h("span", { class: "message" }, row.fact), " ", seePage(row.runbook));
 }

@@ -10,7 +10,7 @@ import { foldClass, unfoldButton } from "./unfold.js";
 import { whatToDoForPublication } from "./what_to_do.js";
 
 const statesWithReason = new Set(["stuck", "failing", "unknown"]);
-const isExplained = (row) => statesWithReason.has(row.state) || (row.state === "paused" && row.error);
+const isExplained = (row) => statesWithReason.has(row.state) || (row.state === "paused" && row.error && !row.looking);
 const time = (ms) => (ms ? new Date(ms).toISOString() : null);
 const changes = (run) => `${number(run.inserted)} inserted, ${number(run.updated)} updated, ${number(run.deleted)} deleted`;
 const quoted = (text) => (/^[\w.-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
@@ -57,7 +57,7 @@ export function publication(me) {
 }
 
 function banner(row) {
-  if (row.state === "looking") return quiet("Brokers and catalog are asked for the first time.");
+  if (row.looking && ["looking", "paused"].includes(row.state)) return quiet("Brokers and catalog are asked for the first time.");
   if (!statesWithReason.has(row.state)) return row.error ? trouble(row.error, " ", seePage(row.runbook)) : null;
   return h("div", { class: `banner ${row.state}`, role: "alert" }, h("strong", {}, `${row.state}: `), h("span", { class: "message" }, row.fact), " ", seePage(row.runbook));
 }
