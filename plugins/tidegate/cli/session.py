@@ -4,6 +4,7 @@ import argparse
 import sys
 from dataclasses import replace
 
+from tidegate.adapters.spark.entry_points import get_verb
 from tidegate.cli.output import make_printable
 from tidegate.connections import read_connection_from_env
 from tidegate.ports.session import Engine, Job, Session
@@ -26,7 +27,6 @@ class TellingEngine:
         self._engine = engine
 
     def run(self, job: Job) -> None:
-        verb = type(job).__name__.removesuffix("Job").lower()
         table = getattr(job, "table", "")
-        print(make_printable(f"{verb} batch={job.batch} {table}".rstrip()), file=sys.stderr, flush=True)
+        print(make_printable(f"{get_verb(job)} batch={job.batch} {table}".rstrip()), file=sys.stderr, flush=True)
         self._engine.run(job)
