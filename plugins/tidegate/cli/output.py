@@ -203,8 +203,8 @@ def _format_table(table: TableStatus) -> str:
     if (staging := table["staging"]) is None:
         return text
     # with a clock of staging, lag_seconds of the table is that of its merges
-    merged, staged = (_format_age(lag["lag_seconds"]) for lag in (table, staging))
-    return f"{text} behind={merged} staged: lag={staging['lag']} behind={staged}"
+    merged_text = f"{text} behind={_format_age(table['lag_seconds'])}"
+    return f"{merged_text} staged: lag={staging['lag']} behind={_format_age(staging['lag_seconds'])}"
 
 
 def _is_unread(table: TableStatus) -> bool:

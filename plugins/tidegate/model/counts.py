@@ -11,6 +11,11 @@ def format_count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def format_large_count(number: int, noun: str) -> str:
+    """`1 record`, `1,234 records`: `format_count` with the digits of `format_number`."""
+    return f"{format_number(number)} {noun}" if number == 1 else f"{format_number(number)} {noun}s"
+
+
 def format_being(number: int, noun: str) -> str:
     """`1 offset is`, `2 offsets are`."""
     return f"{format_count(number, noun)} {'is' if number == 1 else 'are'}"

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tidegate.errors import GiveUp, NothingToDo
-from tidegate.model.counts import format_number
+from tidegate.model.counts import format_large_count
 from tidegate.model.publication_progress import PartProgress, Progress, RunMode
 from tidegate.monitoring.health import MIN_STUCK_SECONDS, STUCK_INTERVALS, Health, ScheduleState
 from tidegate.ports.publication_session import PublicationSession, SnapshotLag
@@ -191,8 +191,8 @@ def _describe_lag(status: PublicationStatus | None) -> str:
     if status is None or status.waiting is None:
         return "nothing waits"
     is_one = status.snapshots_behind == 1
-    snapshots = f"{format_number(status.snapshots_behind)} {'snapshot' if is_one else 'snapshots'}"
-    rows = f"{format_number(status.rows_behind)} changed {'row' if status.rows_behind == 1 else 'rows'}"
+    snapshots = format_large_count(status.snapshots_behind, "snapshot")
+    rows = format_large_count(status.rows_behind, "changed row")
     lag_text = f"{snapshots} with at most {rows} {'waits' if is_one else 'wait'}"
     return f"a run is unfinished; {lag_text}" if status.unfinished else lag_text
 

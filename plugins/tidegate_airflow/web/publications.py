@@ -59,8 +59,14 @@ class PublicationsView:
         """List the publications, and forget those that are gone."""
         names = [path.stem for path in list_named_files(self._include / "publications")]
         with self._changed:
-            by_name = (self._readings, self._answered, self._due, self._begun, self._cached_sessions)
-            for known in cast("tuple[dict[str, Any], ...]", by_name):
+            by_name: tuple[dict[str, Any], ...] = (
+                self._readings,
+                self._answered,
+                self._due,
+                self._begun,
+                self._cached_sessions,
+            )
+            for known in by_name:
                 for name in known.keys() - set(names):
                     known.pop(name, None)
         return names

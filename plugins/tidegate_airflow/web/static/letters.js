@@ -31,7 +31,7 @@ export function letters(name) {
       };
       show(document.getElementById("main"), lead(answer),
         answer.waiting ? h("div", { class: "actions" }, replayButton(name, answer.waiting, dag, rights.may.replay, again), discard({}, CHOICE)) : null,
-          answer.waiting ? [rights.may.replay && pausedLine(dag), rights.may.actions && pausedLine(dags.actions)] : null,
+        answer.waiting ? [rights.may.replay && pausedLine(dag), rights.may.actions && pausedLine(dags.actions)] : null,
         answer.dead_letters.length ? [list(answer, rights.may.replay || rights.may.actions ? ways : null), pager(answer, again)] : quiet("No record waits here."));
     },
   };
