@@ -353,13 +353,21 @@ def test_topic_that_is_not_there_has_no_lag_and_large_numbers_have_one_form(page
     table = {
         "table": "lake.app.Users",
         "lag": 0,
+        "lag_known": False,
         "lag_seconds": None,
         "problem": problem,
         "open_batches": 0,
         "max_pending": 1000,
     }
-    gone = {"state": "stuck", "fact": problem, "lag": 0, "lag_seconds": None, "tables": [table]}
-    table_of_many = {**table, "lag": 3468, "lag_seconds": 61.0, "problem": None, "open_batches": 1000}
+    gone = {"state": "stuck", "fact": problem, "lag": 0, "lag_known": False, "lag_seconds": None, "tables": [table]}
+    table_of_many = {
+        **table,
+        "lag": 3468,
+        "lag_known": True,
+        "lag_seconds": 61.0,
+        "problem": None,
+        "open_batches": 1000,
+    }
     flush = {"batch": 1234, "published_at": NOW, "seconds": 0.0, "stage_seconds": None, "inserted": 1, "updated": 0}
     many = {"state": "current", "lag": 3468, "tables": [table_of_many]}
     many["last_flush"] = {**flush, "deleted": 0, "bytes_written": None}

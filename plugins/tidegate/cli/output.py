@@ -195,7 +195,7 @@ def format_open_backfill(backfill: BackfillStatus) -> str:
 
 
 def _format_table(table: TableStatus) -> str:
-    lag = "unknown" if _is_unread(table) else table["lag"]
+    lag = _format_lag(table)
     if table["exists"] is False:
         return f"{table['table']}: does not exist yet, lag={lag}"
     batch, rows = ("-" if number is None else number for number in (table["batch"], table["rows"]))
@@ -207,9 +207,8 @@ def _format_table(table: TableStatus) -> str:
     return f"{merged_text} staged: lag={staging['lag']} behind={_format_age(staging['lag_seconds'])}"
 
 
-def _is_unread(table: TableStatus) -> bool:
-    """Whether no partition of the table's topics could be read."""
-    return table["lag"] == 0 and table["lag_seconds"] is None
+def _format_lag(counted: TableStatus | PipelineStatus) -> str:
+    return str(counted["lag"]) if counted["lag_known"] else "unknown"
 
 
 def _format_age(seconds: float | None) -> str:
@@ -227,9 +226,7 @@ def format_approved(table: TableStatus) -> str:
 def format_status(status: PipelineStatus | UnknownStatus) -> str:
     if "error" in status:
         return f"{status['pipeline']}: {status['error']}"
-    is_unknown = status["lag"] == 0 and any(map(_is_unread, status["tables"]))
-    lag = "unknown" if is_unknown else status["lag"]
-    lines = [f"{status['pipeline']}: lag={lag} complete_to={status['freshness'] or 'unknown'}"]
+    lines = [f"{status['pipeline']}: lag={_format_lag(status)} complete_to={status['freshness'] or 'unknown'}"]
     lines += [f"  {_format_table(table)}" for table in status["tables"]]
     for problem, page in ((t["problem"], t["runbook"]) for t in status["tables"] if t["problem"]):
         lines += [f"    {problem}", f"    see {name_page_file(page)}"]

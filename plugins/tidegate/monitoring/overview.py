@@ -10,6 +10,7 @@ from tidegate.model.batch import StagedBatch
 from tidegate.monitoring.reports import FlushSummary, PipelineOverview, RecentActivity, StagingLag, TableOverview
 from tidegate.monitoring.status import (
     Times,
+    add_lags,
     describe_partitions,
     describe_table_line,
     find_oldest_age,
@@ -43,7 +44,7 @@ def build_overview(progress: PipelineProgress) -> PipelineOverview:
     return {
         "pipeline": session.pipeline.name,
         **session.pipeline.describe_file(),
-        "lag": sum(table["lag"] for table in tables),
+        **add_lags(tables),
         "lag_seconds": find_oldest_age([table["lag_seconds"] for table in tables]),
         "staging": staging if stagings else None,
         "freshness": find_common_time(table["valid_through"] for table in tables),

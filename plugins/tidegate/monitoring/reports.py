@@ -2,7 +2,7 @@
 
 Numbers of snapshots are text, as browsers round integers of that size. Times are ISO 8601 in UTC; those that end in
 ``_ms`` are milliseconds. `lag` counts offsets; `lag_seconds` is the age of the oldest unpublished record, 0 if none
-waits, None if unknown.
+waits, None if unknown. With `lag_known` false nothing could be counted, and `lag` is 0.
 """
 
 from typing import Any, Required, TypedDict, final
@@ -18,6 +18,13 @@ class StagingLag(TypedDict):
 
     lag: int
     lag_seconds: float | None
+
+
+class TotalLag(TypedDict):
+    """The lag of a pipeline's tables together."""
+
+    lag: int
+    lag_known: bool
 
 
 class PartitionStaging(StagingLag):
@@ -94,6 +101,7 @@ class TableLine(TypedDict):
     table: str
     batch: int | None
     lag: int
+    lag_known: bool
     lag_seconds: float | None
     staging: StagingLag | None
     valid_through: str | None
@@ -170,6 +178,7 @@ class PipelineOverview(FileDescription, total=False):
 
     pipeline: Required[str]
     lag: int
+    lag_known: bool
     lag_seconds: float | None
     staging: StagingLag | None
     freshness: str | None
@@ -302,6 +311,7 @@ class PipelineStatus(DeadLetterStatus):
     group: str
     freshness: str | None
     lag: int
+    lag_known: bool
     tables: list[TableStatus]
     partitions: list[PartitionStatus]
     batches: list[BatchReport]

@@ -1,7 +1,7 @@
 """How far a pipeline has come and how far behind it is, for people and, as JSON, for programs."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from tidegate.errors import GiveUp, RetryLater
@@ -22,6 +22,7 @@ from tidegate.monitoring.reports import (
     StagingLag,
     TableLine,
     TableStatus,
+    TotalLag,
     UnknownFieldsReport,
 )
 from tidegate.monitoring.runbook import find_page_of_problem
@@ -80,7 +81,7 @@ def read_status(session: Session) -> PipelineStatus:
         "description": pipeline.description,
         "group": pipeline.source.group,
         "freshness": find_common_time(table["valid_through"] for table in tables),
-        "lag": sum(t["lag"] for t in tables),
+        **add_lags(tables),
         "tables": tables,
         "partitions": _describe_partitions(progress, times),
         "batches": batches,
@@ -141,6 +142,12 @@ def _describe_table(session: Session, progress: TableProgress, times: Times) -> 
     }
 
 
+def add_lags(tables: Sequence[TableLine]) -> TotalLag:
+    """Add up the lags of tables; of some that are unknown the others' sum is shown, unless that is 0."""
+    lag = sum(table["lag"] for table in tables)
+    return {"lag": lag, "lag_known": lag > 0 or all(table["lag_known"] for table in tables)}
+
+
 def describe_table_line(progress: TableProgress, times: Times) -> TableLine:
     ages = [measure_lag_seconds(progress.session, part, times) for part in progress.iterate_next()]
     is_log_unread = progress.problem is not None and not progress.log.end  # a topic that is not there is not read up
@@ -148,6 +155,7 @@ def describe_table_line(progress: TableProgress, times: Times) -> TableLine:
         "table": progress.spec.name,
         "batch": progress.position.batch if progress.position else None,
         "lag": progress.lag,
+        "lag_known": not is_log_unread,
         "lag_seconds": None if is_log_unread else find_oldest_age(ages),
         "staging": describe_staging(progress, times),
         "valid_through": format_time_ms(progress.valid_through_ms),

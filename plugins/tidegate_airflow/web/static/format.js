@@ -20,7 +20,7 @@ export const plural = (value, one, several) => `${number(value)} ${value === 1 ?
 export const compact = (value) => (value === null || value === undefined ? "–" : rough.format(value));
 
 /** Whether no partition of a table or pipeline could be read, as its topic is not there: nobody knows what waits. */
-export const isUnread = (row) => row.lag === 0 && row.lag_seconds === null;
+export const isUnread = (row) => row.lag_known === false;
 
 /** The offsets that wait; unknown is a dash. */
 export const lag = (row) => (isUnread(row) ? "–" : number(row.lag));

@@ -20,6 +20,7 @@ def build_status(**changed: Any) -> dict[str, Any]:
         "batch": 7,
         "rows": 1234567,
         "lag": 3,
+        "lag_known": True,
         "lag_seconds": 12.4,
         "staging": None,
         "verified": None,
@@ -37,7 +38,7 @@ def build_status(**changed: Any) -> dict[str, Any]:
     batch |= {"inserted": 1, "updated": 2, "deleted": 0, "dead_lettered": 1, "seconds": 2.5, "stage_seconds": 1.5}
     batch |= {"unknown_fields": None}
     return {
-        "pipeline": "orders", "lag": 3, "freshness": None, "tables": [{**table, "actions": []}],
+        "pipeline": "orders", "lag": 3, "lag_known": True, "freshness": None, "tables": [{**table, "actions": []}],
         "partitions": [partition(0, 10, 10), partition(1, 7, 10)], "batches": [batch], "backfills": [], "warnings": [],
         "dead_letters": 0, "newest_dead_letter": None, **changed,
     }  # fmt: skip
@@ -92,8 +93,8 @@ def test_topic_that_is_not_there_has_no_lag_of_zero(capsys) -> None:
     """`lag=0` and `behind 0 s` looked as if all of it were published."""
     problem = "topic=app.users does not exist on brokers=b:1; create it, or correct source.topics"
     table = {**build_status()["tables"][0], "exists": False, "batch": None, "rows": None, "lag": 0}
-    table |= {"lag_seconds": None, "problem": problem, "runbook": "topic-missing", "actions": []}
-    status: Any = build_status(tables=[table], partitions=[], batches=[], lag=0)
+    table |= {"lag_known": False, "lag_seconds": None, "problem": problem, "runbook": "topic-missing", "actions": []}
+    status: Any = build_status(tables=[table], partitions=[], batches=[], lag=0, lag_known=False)
     assert format_lines(status) == [
         "orders: lag=unknown complete_to=unknown",
         "lake.shop.orders: does not exist yet, lag=unknown",
@@ -101,7 +102,7 @@ def test_topic_that_is_not_there_has_no_lag_of_zero(capsys) -> None:
         "see docs/runbook/topic-missing.md",
     ]
     other = {**build_status()["tables"][0], "table": "lake.shop.lines", "exists": True, "actions": []}
-    status |= {"tables": [{**table, "exists": True}, other], "lag": 3}
+    status |= {"tables": [{**table, "exists": True}, other], "lag": 3, "lag_known": True}
     assert format_lines(status)[:2] == [
         "orders: lag=3 complete_to=unknown",
         "lake.shop.orders: batch=- rows=- lag=unknown",

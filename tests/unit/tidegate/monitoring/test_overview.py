@@ -74,8 +74,18 @@ def test_topic_that_is_not_there_makes_no_lag_of_zero_seconds(world: World) -> N
         ("lake.shop.left", 0, 0.0), ("lake.shop.right", 0, 0.0), ("lake.shop.Gone", 0, None),
     ]  # fmt: skip
     assert (row["lag"], row["lag_seconds"]) == (0, None)
+    assert ([table["lag_known"] for table in row["tables"]], row["lag_known"]) == ([True, True, False], False)
     status = read_status(session)
     assert [table["lag_seconds"] for table in status["tables"]] == [0.0, 0.0, None]
+    assert ([table["lag_known"] for table in status["tables"]], status["lag_known"]) == ([True, True, False], False)
+
+
+def test_lag_of_the_other_tables_is_known_beside_a_topic_that_is_not_there(world: World) -> None:
+    session = world.open_session(build_pipeline(*TWO, build_table("lake.shop.Gone", topics=("Gone",))))
+    for report in (read_overview(session), read_status(session)):
+        assert [table["lag_known"] for table in report["tables"]] == [True, True, False]
+        assert (report["lag"], report["lag_known"]) == (sum(table["lag"] for table in report["tables"]), True)
+        assert report["lag"] > 0
 
 
 def test_large_numbers_of_a_reason_are_written_as_the_page_writes_them() -> None:
