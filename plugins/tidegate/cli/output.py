@@ -204,7 +204,8 @@ def _format_table(table: TableStatus) -> str:
         return text
     # with a clock of staging, lag_seconds of the table is that of its merges
     merged_text = f"{text} behind={_format_age(table['lag_seconds'])}"
-    return f"{merged_text} staged: lag={staging['lag']} behind={_format_age(staging['lag_seconds'])}"
+    staging_lag = staging["lag"] if table["lag_known"] else "unknown"
+    return f"{merged_text} staged: lag={staging_lag} behind={_format_age(staging['lag_seconds'])}"
 
 
 def _format_lag(counted: TableStatus | PipelineStatus) -> str:

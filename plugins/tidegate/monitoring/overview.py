@@ -112,9 +112,9 @@ def count_waiting_letters(session: Session) -> int | None:
 
 @dataclass(frozen=True)
 class RunMetrics:
-    """What is measured at the end of a run. Ages are in seconds, None if unknown."""
+    """What is measured at the end of a run. Ages are in seconds; None is unknown."""
 
-    lag: int
+    lag: int | None
     behind: float | None  # the age of the oldest unpublished record, 0 if there is none
     valid_through_age: float | None  # of the time up to which every table is complete
     open_batches: int
@@ -134,7 +134,7 @@ def measure_pipeline(session: Session) -> RunMetrics:
     valid_through_ms = find_common_time(table_progress.valid_through_ms for table_progress in progress.tables)
     age = None if valid_through_ms is None else max(0.0, (session.now_ms() - valid_through_ms) / 1000)
     return RunMetrics(
-        lag=row["lag"],
+        lag=row["lag"] if row["lag_known"] else None,
         behind=row["lag_seconds"],
         valid_through_age=age,
         open_batches=row["open_batches"],

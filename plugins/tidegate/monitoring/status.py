@@ -148,15 +148,19 @@ def add_lags(tables: Sequence[TableLine]) -> TotalLag:
     return {"lag": lag, "lag_known": lag > 0 or all(table["lag_known"] for table in tables)}
 
 
+def is_log_unread(progress: TableProgress) -> bool:
+    """Whether nothing could be counted, as no topic of the table is there."""
+    return progress.problem is not None and not progress.log.end
+
+
 def describe_table_line(progress: TableProgress, times: Times) -> TableLine:
     ages = [measure_lag_seconds(progress.session, part, times) for part in progress.iterate_next()]
-    is_log_unread = progress.problem is not None and not progress.log.end  # a topic that is not there is not read up
     return {
         "table": progress.spec.name,
         "batch": progress.position.batch if progress.position else None,
         "lag": progress.lag,
-        "lag_known": not is_log_unread,
-        "lag_seconds": None if is_log_unread else find_oldest_age(ages),
+        "lag_known": not is_log_unread(progress),
+        "lag_seconds": None if is_log_unread(progress) else find_oldest_age(ages),
         "staging": describe_staging(progress, times),
         "valid_through": format_time_ms(progress.valid_through_ms),
         "problem": progress.problem,
@@ -261,7 +265,8 @@ def describe_staging(progress: TableProgress, times: Times) -> StagingLag | None
         return None
     parts = list(progress.iterate_staged())
     ages = [measure_lag_seconds(progress.session, part, times) for part in parts]
-    return {"lag": sum(part.lag for part in parts), "lag_seconds": find_oldest_age(ages)}
+    oldest_age = None if is_log_unread(progress) else find_oldest_age(ages)
+    return {"lag": sum(part.lag for part in parts), "lag_seconds": oldest_age}
 
 
 def find_oldest_age(ages: list[float | None]) -> float | None:

@@ -98,7 +98,7 @@ def _sample_publication(row: PublicationRow) -> Iterable[Sample]:
 
 
 def _sample_table(labels: dict[str, Any], table: TableOverview) -> Iterable[Sample]:
-    yield "tidegate_table_lag_records", labels, table["lag"]
+    yield from _sample_known("tidegate_table_lag_records", labels, table["lag"] if table["lag_known"] else None)
     yield "tidegate_open_batches", labels, table["open_batches"]
     yield from _sample_known("tidegate_oldest_unpublished_seconds", labels, table["lag_seconds"])
     yield from _sample_known("tidegate_valid_through_timestamp_seconds", labels, _to_seconds(table["valid_through"]))
@@ -126,6 +126,7 @@ def _join_tables_of_templates(tables: Iterable[TableOverview]) -> Iterable[Table
             **members[0],
             "table": template,
             "lag": max(member["lag"] for member in members),
+            "lag_known": any(member["lag_known"] for member in members),
             "open_batches": max(member["open_batches"] for member in members),
             "lag_seconds": max(ages, default=None),
             "staging": max(stagings, key=lambda staging: (staging["lag_seconds"] or 0.0, staging["lag"]), default=None),

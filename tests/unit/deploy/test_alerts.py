@@ -28,6 +28,7 @@ def build_table_row(name: str, **options: Any) -> dict[str, Any]:
         "table": name,
         "template": None,
         "lag": 0,
+        "lag_known": True,
         "lag_seconds": 0.0,
         "open_batches": 0,
         "valid_through": None,

@@ -59,7 +59,7 @@ const cost = (flush) => (flush.stage_seconds == null ? `in ${span(flush.seconds)
 function facts({ pipeline: row, airflow, group_retention: expiry }) {
   const flush = row.last_flush;
   const list = [
-    ...(row.staging ? [["Staged", [`${plural(row.staging.lag, "offset", "offsets")} behind the log`, h("div", { class: "quiet" }, span(row.staging.lag_seconds))]]] : []),
+    ...(row.staging ? [["Staged", isUnread(row) ? "–" : [`${plural(row.staging.lag, "offset", "offsets")} behind the log`, h("div", { class: "quiet" }, span(row.staging.lag_seconds))]]] : []),
     [row.staging ? "Merged" : "Lag", ["lag" in row && !isUnread(row) ? plural(row.lag, "offset", "offsets") : "–", row.staging ? " behind the log" : null, asOf(row.read_at)]],
     ["Behind", "lag" in row && !isUnread(row) ? [span(row.lag_seconds), h("div", { class: "quiet" }, row.lag ? "age of the oldest record that waits" : "nothing waits")] : "–"],
     ["Complete to", [moment(row.freshness), h("div", { class: "quiet" }, row.freshness ? [ago(row.freshness), row.lag ? ": records up to this time are in the tables" : ": nothing newer in the partition that has been quiet longest"] : row.state === "stuck" ? "unknown" : "unknown until each partition has had a record")]],
@@ -156,8 +156,8 @@ function tables({ pipeline: row, airflow, may }) {
     { title: "Table", head: true, cell: (one) => [airflow?.assets?.[one.table] ? link(`assets/${airflow.assets[one.table]}`, one.table) : one.table, one.problem && one.problem !== row.reason ? h("div", { class: "reason" }, one.problem, " ", seePage(one.runbook)) : null, approved(one.approved), verified(one.verified), explainButton(row.pipeline, one.table, airflow?.dags?.actions, may.actions)] },
     { title: "Batch", number: true, cell: (one) => number(one.batch) },
     ...(row.staging ? [
-      { title: "Staging lag", hint: "Offsets that are not staged", number: true, cell: (one) => number(one.staging?.lag) },
-      { title: "Staging behind", hint: "Age of the oldest record that is not staged", number: true, cell: (one) => span(one.staging?.lag_seconds) },
+      { title: "Staging lag", hint: "Offsets that are not staged", number: true, cell: (one) => (isUnread(one) ? "–" : number(one.staging?.lag)) },
+      { title: "Staging behind", hint: "Age of the oldest record that is not staged", number: true, cell: (one) => (isUnread(one) ? "–" : span(one.staging?.lag_seconds)) },
     ] : []),
     { title: row.staging ? "Merge lag" : "Lag", number: true, cell: (one) => lag(one) },
     { title: row.staging ? "Merge behind" : "Behind", number: true, cell: (one) => (isUnread(one) ? "–" : span(one.lag_seconds)) },

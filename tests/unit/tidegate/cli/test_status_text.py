@@ -101,6 +101,8 @@ def test_topic_that_is_not_there_has_no_lag_of_zero(capsys) -> None:
         problem,
         "see docs/runbook/topic-missing.md",
     ]
+    staged = {**table, "staging": {"lag": 0, "lag_seconds": None}, "exists": True}
+    assert output.format_status({**status, "tables": [staged]}).splitlines()[1].endswith("staged: lag=unknown behind=-")
     other = {**build_status()["tables"][0], "table": "lake.shop.lines", "exists": True, "actions": []}
     status |= {"tables": [{**table, "exists": True}, other], "lag": 3, "lag_known": True}
     assert format_lines(status)[:2] == [

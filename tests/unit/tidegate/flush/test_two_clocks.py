@@ -338,6 +338,14 @@ def test_staged_to_and_merged_to_are_told_apart_with_lag_and_seconds_behind(worl
     assert (one_clock["staging"], one_clock["partitions"][0]["staging"]) == (None, None)
 
 
+def test_staging_of_a_topic_that_is_not_there_is_behind_by_an_unknown_time(world: World) -> None:
+    gone = build_pipeline(build_table("lake.shop.Gone", topics=("Gone",)), stage=TEN_SECONDS)
+    (table,) = read_status(world.open_session(gone))["tables"]
+    assert (table["lag_known"], table["staging"]) == (False, {"lag": 0, "lag_seconds": None})
+    row = build_overview(read_pipeline_progress(world.open_session(gone)))
+    assert (row["lag_known"], row["staging"]) == (False, {"lag": 0, "lag_seconds": None})
+
+
 def test_queue_that_no_merge_takes_is_told_before_it_is_full(world: World) -> None:
     pipeline = build_pipeline(build_table(ORDERS, max_pending=4), stage=TEN_SECONDS)
     stage_batches(world, pipeline, "1")

@@ -70,6 +70,12 @@ def test_what_nobody_can_tell_is_not_sent(world: World) -> None:
     assert known["lag"] == 1.0
 
 
+def test_lag_of_a_topic_that_is_not_there_is_not_sent(world: World) -> None:
+    source = {"topics": ("Gone",)}
+    gone = measure_pipeline(world.open_session(build_pipeline(build_table(topics=()), source=source)))
+    assert (gone.problems, gone.to_values().keys() & {"lag", "behind"}) == (1, set())
+
+
 def test_a_table_that_cannot_go_on_is_counted(world: World) -> None:
     flush(world.open_session(PIPELINE))
     world.broker.create("orders", 1)

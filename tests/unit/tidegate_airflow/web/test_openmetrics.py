@@ -5,8 +5,8 @@ from typing import Any
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from tidegate_airflow.web.openmetrics import CONTENT_TYPE, FAMILIES, render_openmetrics
 
-TABLE = {"table": "lake.shop.orders", "template": None, "lag": 7, "open_batches": 1, "lag_seconds": 12.5,
-         "valid_through": "2026-01-01T00:00:00.000Z", "problem": None}  # fmt: skip
+TABLE = {"table": "lake.shop.orders", "template": None, "lag": 7, "lag_known": True, "open_batches": 1,
+         "lag_seconds": 12.5, "valid_through": "2026-01-01T00:00:00.000Z", "problem": None}  # fmt: skip
 FLUSH = {"seconds": 2.25, "published_at": "2026-01-01T00:00:05.000Z", "inserted": 3, "updated": 2, "deleted": 1,
          "bytes_written": 9_007_199_254_740_992, "unknown_records": 4}  # fmt: skip
 ROW: dict[str, Any] = {
@@ -53,6 +53,15 @@ def test_every_number_of_the_overview_has_its_sample() -> None:
         ("tidegate_dead_letters", "pipeline=shop"): 4,
     }
     assert {name: samples.get(name) for name in expected} == expected
+
+
+def test_lag_of_a_topic_that_is_not_there_is_a_gap_and_no_zero() -> None:
+    gone = {**TABLE, "table": "lake.shop.Gone", "lag": 0, "lag_known": False, "lag_seconds": None}
+    by_records = {**gone, "table": "lake.shop.b", "template": "lake.shop.{type}"}
+    tables = [TABLE, gone, by_records, {**by_records, "table": "lake.shop.c", "lag": 2, "lag_known": True}]
+    samples = read_samples([{**ROW, "tables": tables}])
+    lags = {labels[1]: value for (name, *labels), value in samples.items() if name == "tidegate_table_lag_records"}
+    assert lags == {"table=lake.shop.orders": 7, "table=lake.shop.{type}": 2}
 
 
 def test_names_units_and_descriptions_are_those_that_dashboards_know() -> None:
