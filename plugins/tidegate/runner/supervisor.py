@@ -36,6 +36,11 @@ JOIN_SECONDS = 0.5
 BEATS_AT_ONCE = 4
 
 
+def name_worker(kind: type[PipelineWork | PublicationWork], name: str) -> str:
+    """Return the key of the worker of a pipeline or publication: there is one for each kind of its work."""
+    return f"{kind.__name__} {name}"
+
+
 class Supervisor:
     """All work of a process. `names` are pipelines and publications; none means all, also later ones."""
 
@@ -76,11 +81,10 @@ class Supervisor:
     def report_run(self, work: Work, outcome: RunOutcome) -> None:
         # publications of tables that were published are called, and a merge that staging calls for
         self._outer.report_run(work, outcome)
-        merge_worker = (
-            self._workers.get(f"{FlushWork.__name__} {work.pipeline}") if isinstance(work, StageWork) else None
-        )
-        if merge_worker is not None and outcome.calls_merge and not merge_worker.rests:
-            merge_worker.call()
+        if isinstance(work, StageWork) and outcome.calls_merge:
+            merge_worker = self._workers.get(name_worker(FlushWork, work.pipeline))
+            if merge_worker is not None and not merge_worker.rests:
+                merge_worker.call()
         tables = {batch.table for batch in outcome.batches if batch.snapshot_id is not None}
         if tables:
             self._call_publications(tables.__contains__)
@@ -102,7 +106,7 @@ class Supervisor:
 
     # workers
 
-    def _list_kinds(self, name: str) -> list[Callable[[Place, str], PipelineWork | PublicationWork]]:
+    def _list_kinds(self, name: str) -> list[type[PipelineWork | PublicationWork]]:
         include = self._place.include
         is_publication = (include / "publications" / f"{name}.yaml").exists()
         if not is_publication or (include / "pipelines" / f"{name}.yaml").exists():
@@ -123,7 +127,7 @@ class Supervisor:
         for name in self._names or sorted({file.stem for folder in folders for file in list_named_files(folder)}):
             with suppress(TidegateError):  # the file of a name went away while it was looked for
                 for kind in self._list_kinds(name):
-                    wanted_workers[f"{kind.__name__} {name}"] = partial(kind, self._place, name)
+                    wanted_workers[name_worker(kind, name)] = partial(kind, self._place, name)
         for key, worker in list(self._workers.items()):
             if key not in wanted_workers and not self._names:
                 worker.retire()

@@ -15,7 +15,7 @@ from tidegate.errors import ConfigurationError
 from tidegate.monitoring.failure_streak import FailureStreak
 from tidegate.runner.pipeline_files import PipelineFiles, PublicationFiles
 from tidegate.runner.schedule import Schedule
-from tidegate.runner.supervisor import Supervisor
+from tidegate.runner.supervisor import Supervisor, name_worker
 from tidegate.runner.work import FlushWork, MaintenanceWork, Place, PublicationWork, RunOutcome, StageWork
 from tidegate.runner.worker import Shared, Slots
 
@@ -200,7 +200,7 @@ def test_staging_that_has_enough_rows_calls_the_merge_of_its_pipeline(
     """Not one that has just failed: each staging would call it again."""
     supervisor = Supervisor(place, (), Shared(Slots(1), threading.Event(), Ear()))  # type: ignore[arg-type]
     merges = {name: Waiting(place, "orders_out", rests=rests) for name in ("shop", "other")}
-    supervisor._workers.update({f"{FlushWork.__name__} {name}": worker for name, worker in merges.items()})  # type: ignore[misc]
+    supervisor._workers.update({name_worker(FlushWork, name): worker for name, worker in merges.items()})  # type: ignore[misc]
     supervisor.report_run(StageWork(place, "shop"), RunOutcome(calls_merge=calls_merge))
     assert {name: worker.calls for name, worker in merges.items()} == {
         "shop": int(calls_merge and not rests),
