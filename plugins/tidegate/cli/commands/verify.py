@@ -2,33 +2,57 @@
 
 import argparse
 import json
+from collections.abc import Mapping, Sequence
 
 from tidegate.cli.commands.actions import perform_action
 from tidegate.cli.output import make_line_printable, print_text
 from tidegate.cli.session import open_named_pipeline
+from tidegate.errors import TidegateError, join_tables
 from tidegate.monitoring.verification_rows import describe_limits, format_counts
+from tidegate.ports.session import Session
 from tidegate.reprocess.repair import propose_repair
 from tidegate.reprocess.verify import WHOLE, Difference, Verification, verify_table
 from tidegate.table.session import select_tables
 
 
 def run_verify(words: argparse.Namespace) -> int:
-    """Exit code 1 where a table differs and is not repaired, or cannot be verified."""
+    """Exit code 1 where a table differs and is not repaired, or cannot be verified: the others are compared then."""
     if words.yes and not words.repair:
         words.usage_error("--yes confirms a repair: give --repair too")
     if words.repair and words.sample != WHOLE:
         words.usage_error("--repair compares every key: leave --sample out")
     session = open_named_pipeline(words)
     verifications = []
+    failures = dict[str, TidegateError]()
     for table in select_tables(session, words.table):
-        verifications.append(verify_table(session, table.name, words.sample))
+        try:
+            verifications.append(verify_table(session, table.name, words.sample))
+        except TidegateError as problem:
+            failures[table.name] = problem
+            continue
         if not words.json:
             print_text(_format_result(verifications[-1]))
+    code = _show_or_repair(words, session, verifications, failures) if verifications else 1
+    if len(failures) == 1:
+        raise next(iter(failures.values()))
+    if failures:
+        raise join_tables("\n".join(dict.fromkeys(map(str, failures.values()))), map(type, failures.values()))
+    return code
+
+
+def _show_or_repair(
+    words: argparse.Namespace,
+    session: Session,
+    verifications: Sequence[Verification],
+    failures: Mapping[str, TidegateError],
+) -> int:
     wrong = [verification for verification in verifications if verification.wrong]
     if words.repair and wrong:
         return perform_action(words, propose_repair(session, wrong))
     if words.json:
-        print(json.dumps({"pipeline": words.pipeline, "tables": [v.to_dict() for v in verifications]}))
+        refused = [{"table": name, "because": str(reason)} for name, reason in failures.items()]
+        tables = [verification.to_dict() for verification in verifications]
+        print(json.dumps({"pipeline": words.pipeline, "tables": tables, "refused": refused}))
     return 1 if wrong else 0
 
 
