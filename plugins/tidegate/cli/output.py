@@ -12,7 +12,7 @@ from tidegate.cli.main import COMMANDS
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
 from tidegate.flush.maintain import MaintenanceReport
 from tidegate.flush.preview import Preview
-from tidegate.model.batch import Plan, PublishedBatch, StagedBatch
+from tidegate.model.batch import Plan, PublishedBatch, Refusal, StagedBatch
 from tidegate.model.counts import format_count, format_span
 from tidegate.monitoring.reports import (
     ActionReport,
@@ -146,8 +146,11 @@ def format_plan(plan: Plan) -> str:
         lines.append(f"{table.table}: batch={table.batch} {verb} {offsets}{condition}{share_text}")
         lines += [f"  {t} {p}: [{start}, {end})" for t, p, start, end in table.ranges if end > start]
     lines += [f"a batch takes less than it may: {plan.size_reason}"] if plan.size_reason else []
-    lines += [f"{refusal.table}: refused: {refusal.message}" for refusal in plan.refusals]
-    return "\n".join(lines)
+    return "\n".join([*lines, *map(format_refusal, plan.refusals)])
+
+
+def format_refusal(refusal: Refusal) -> str:
+    return f"{refusal.table}: refused: {refusal.message}"
 
 
 def format_pairs(data: dict[str, Any]) -> str:

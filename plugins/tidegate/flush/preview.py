@@ -7,19 +7,19 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from tidegate.errors import CommitRefused, GiveUp, NothingToDo, RetryLater, TidegateError
 from tidegate.flush.merge import BatchMerge, build_attempt
 from tidegate.flush.merge_queue import choose_group
-from tidegate.flush.plan import plan
+from tidegate.flush.plan import Delay, plan, to_refusals
 from tidegate.flush.stage import stage_tables
 from tidegate.jobs.statements_job import Questions, StatementsJob
 from tidegate.merge.attempt import try_attempt
 from tidegate.merge.audits import BatchAudits
 from tidegate.merge.hold import Diff, list_schema_changes, render_diff_question, render_sample_question
 from tidegate.model import resource_names
-from tidegate.model.batch import StagedBatch
+from tidegate.model.batch import Refusal, StagedBatch
 from tidegate.ports.session import Session
 from tidegate.spec.table import TableMode
 from tidegate.table.compatibility import check_mergeable
@@ -50,10 +50,18 @@ class Preview:
         return asdict(self)
 
 
-def preview_batches(session: Session) -> list[Preview]:
+class PreviewResult(NamedTuple):
+    """The previews, and the tables that cannot go on, with the reasons."""
+
+    previews: list[Preview]
+    refusals: tuple[Refusal, ...]
+
+
+def preview_batches(session: Session) -> PreviewResult:
     """Stage what waits, and preview the next batch of each table; `NothingToDo` if no table has one.
 
-    `GiveUp` where the destination has no branches, or the next flush would refuse the table.
+    `GiveUp` where the destination has no branches. A table that the next flush would refuse is listed in `refusals`;
+    its reason is raised if no other table has a preview.
     """
     for table in session.pipeline.entries:
         if not session.commits.has_branches(table.name):
@@ -62,15 +70,24 @@ def preview_batches(session: Session) -> list[Preview]:
                 "has none; nothing was staged; leave --preview out"
             )
     reason = None
+    refusals = tuple[Refusal, ...]()
     try:
-        stage_tables(session, plan(session))
+        flush_plan = plan(session)
+        refusals = (*flush_plan.refusals, *stage_tables(session, flush_plan).refusals)
     except NothingToDo as nothing:  # what waits may be held
         reason = nothing
     session = expand_template(session)  # staging may have found names of new tables in the records
     waiting = [table for table in observe_tables(session) if has_rows(table.queue)]
-    if not waiting:
+    if not waiting and not refusals:
         raise reason or NothingToDo(f"pipeline={session.pipeline.name}: no staged row waits")
-    return [_preview_table(session, observed) for observed in waiting]
+    previews = list[Preview]()
+    failures = list[Delay]()
+    for observed in waiting:
+        try:
+            previews.append(_preview_table(session, observed))
+        except (GiveUp, RetryLater) as failure:
+            failures.append((observed.name, failure))
+    return PreviewResult(previews, (*refusals, *to_refusals(session, failures, has_work=bool(previews))))
 
 
 def _preview_table(session: Session, observed: ObservedTable) -> Preview:

@@ -599,7 +599,7 @@ def test_preview_shows_the_diff_and_publishes_nothing(world: World) -> None:
     produce(world, d="newer")
     flood(world)
     session = world.open_session(pipeline)
-    found = {preview.table: preview for preview in preview_batches(session)}
+    found = {preview.table: preview for preview in preview_batches(session).previews}
     assert found[ORDERS].counts == {"inserted": 1, "updated": 1, "deleted": 3, "rows": 5, "table_rows": 4}
     assert found[ORDERS].rules == ("deletes_over=1",)
     assert found[ORDERS].columns == ({"column": "name", "rows": 1},)
@@ -629,7 +629,7 @@ def test_preview_of_a_held_batch_shows_it_again_and_keeps_its_branch(world: Worl
     pipeline = build()
     flood(world)
     hold(world, pipeline)
-    (found,) = preview_batches(world.open_session(pipeline))
+    (found,) = preview_batches(world.open_session(pipeline)).previews
     assert (found.counts["deleted"], len(list_branches(world))) == (3, 1)
     assert list_held_tables(world.open_session(pipeline))[0].hold.branch == list_branches(world)[0]
 
@@ -637,7 +637,7 @@ def test_preview_of_a_held_batch_shows_it_again_and_keeps_its_branch(world: Worl
 def test_preview_names_changes_of_the_schema_and_makes_none(world: World) -> None:
     columns = (Column("id", "STRING"), Column("name", "STRING"), Column("more", "STRING"))
     flood(world)
-    (found,) = preview_batches(world.open_session(build(None, columns=columns)))
+    (found,) = preview_batches(world.open_session(build(None, columns=columns))).previews
     assert (found.counts, len(found.schema_changes)) == ({}, 1)
     assert [column.name for column in world.destination.tables[ORDERS].columns] == ["id", "name"]
 
@@ -649,7 +649,7 @@ def test_preview_leaves_no_rows_behind_and_remembers_nothing(world: World) -> No
     flood(world)
     before = {name: table.read_rows() for name, table in world.destination.tables.items() if "tmp" not in name}
     for _ in range(2):
-        found = {preview.table: preview for preview in preview_batches(world.open_session(pipeline))}
+        found = {preview.table: preview for preview in preview_batches(world.open_session(pipeline)).previews}
         assert [found[name].counts["deleted"] for name in (ORDERS, COPY)] == [3, 3]
         assert list_branches(world, f"{COPY}_deletes") == []
         tables = world.destination.tables

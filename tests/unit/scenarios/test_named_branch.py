@@ -111,7 +111,7 @@ def test_batch_of_a_branch_that_is_not_there_yet_is_compared_with_main(world: Wo
     fill_main(world)
     produce(world, "a")
     pipeline = build_pipeline(build_table(NAME, branch="staging", approve=Approve(rows_over=0)))
-    (preview,) = preview_batches(world.open_session(pipeline))
+    (preview,) = preview_batches(world.open_session(pipeline)).previews
     assert preview.counts == {"inserted": 1, "updated": 0, "deleted": 0, "rows": 1, "table_rows": 1}
     for key in ("a", "b"):
         with pytest.raises(HeldForApproval, match=f"inserted=1 .* table_rows={1 if key == 'a' else 2}"):

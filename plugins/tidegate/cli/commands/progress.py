@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from dataclasses import asdict
 
 from tidegate.cli import output
 from tidegate.cli.commands.publications import format_publication_reading, read_statuses
@@ -21,7 +22,7 @@ from tidegate.wiring.pipeline import assemble_pipeline
 
 
 def run_plan(words: argparse.Namespace) -> int:
-    """Exit code 1 where a batch is refused."""
+    """Exit code 1 where a table is refused."""
     if words.preview:
         return _run_preview(words)
     flush_plan = plan(open_named_pipeline(words))
@@ -30,13 +31,16 @@ def run_plan(words: argparse.Namespace) -> int:
 
 
 def _run_preview(words: argparse.Namespace) -> int:
-    previews = preview_batches(open_named_pipeline(words))
+    previews, refusals = preview_batches(open_named_pipeline(words))
     if words.json:
-        print(json.dumps({"pipeline": words.pipeline, "tables": [preview.to_dict() for preview in previews]}))
+        tables = [preview.to_dict() for preview in previews]
+        print(json.dumps({"pipeline": words.pipeline, "tables": tables, "refused": [asdict(one) for one in refusals]}))
     else:
         at_terminal = sys.stdout.isatty()
-        output.print_text("\n".join(output.format_preview(preview, shows_rows=at_terminal) for preview in previews))
-    return 0
+        texts = [output.format_preview(preview, shows_rows=at_terminal) for preview in previews]
+        texts += [output.name_command(output.format_refusal(one)) for one in refusals]
+        output.print_text("\n".join(texts))
+    return 1 if refusals else 0
 
 
 def run_status(words: argparse.Namespace) -> int:

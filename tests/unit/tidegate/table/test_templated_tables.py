@@ -272,7 +272,7 @@ def test_preview_shows_a_table_that_records_name_for_the_first_time(world: World
     produce(world, "1", "order")
     flush(world.open_session(build_template()))
     produce(world, "2", "line")
-    (found,) = preview_batches(world.open_session(build_template()))
+    (found,) = preview_batches(world.open_session(build_template())).previews
     assert (found.table, found.note) == ("lake.shop.line", "the table is made by its first batch, of staged=1 rows")
 
 
