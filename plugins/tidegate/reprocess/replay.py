@@ -23,7 +23,7 @@ from tidegate.table.compatibility import check_key_unchanged
 from tidegate.table.history import find_undone_replays, reopen_letters
 from tidegate.table.log import filter_table_log, read_log
 from tidegate.table.position import check_homes, check_read_log, require_position
-from tidegate.table.session import TableSession, refuse_template
+from tidegate.table.session import TableSession, open_table, refuse_template
 
 log = logging.getLogger(__name__)
 REPLAY_SUMMARY = {resource_names.BACKFILL_PROPERTY: resource_names.REPLAY_ID}
@@ -146,10 +146,11 @@ def _replay_group(work: Replay, letters: LetterGroup) -> tuple[ReplayResult, Rep
 
 
 def _replay_round(work: Replay, letters: LetterGroup) -> tuple[str, Head | None]:
-    table = work.table.refresh()
-    position = require_position(table)
-    # up to the position there may be records of a schema that was registered since the last round
+    # letters, and records up to the position, may be of a schema that was registered since the last round
     work.session.schemas.forget()
+    table = open_table(work.session, work.table.name).refresh()
+    work = replace(work, table=table)
+    position = require_position(table)
     _check_is_newest(work, table)
     check_key_unchanged(table)
     table = table.evolve()

@@ -11,6 +11,7 @@ from tidegate.ports.session import Session
 from tidegate.reprocess.backfill import apply_backfill
 from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
 from tidegate.reprocess.replay import replay_dead_letters
+from tidegate.schema.data_types import Column
 from tidegate.spec.source import Errors
 from tidegate.spec.table import Table
 
@@ -91,3 +92,33 @@ def test_replay_does_not_overwrite_a_row_of_a_version_that_came_meanwhile(world:
     world.flush_record("new", 3)
     replay_dead_letters(session)
     assert world.read_names() == ["new"]
+
+
+class Described(KnownVersions):
+    """The columns are those of the newest version: the second one has a field more."""
+
+    def describe_table(self, table: Table) -> Table:
+        table = super().describe_table(table)
+        names = ("id", "name", *(("Colour",) if self.known > 1 else ()))
+        columns = tuple(Column(name, "STRING") for name in names)
+        return replace(table, value=replace(table.value, columns=columns))
+
+
+def test_replay_adds_the_column_of_a_version_that_no_flush_has_seen(world: RegistryWorld) -> None:
+    """The merge left out the field for which the table had no column, and its value was lost without a word."""
+    source = build_pipeline(replace(build_table(columns=None), errors=ALL), source={"errors": ALL})
+
+    def open_process() -> Session:
+        return world.open_session(source, schemas=Described(world.newest))
+
+    world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"})
+    world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "y", "Colour": "red", "version": 2})
+    flush(open_process())
+    world.newest[0] = 2
+    (result,) = replay_dead_letters(open_process())
+    assert (result.replayed, result.inserted) == (1, 1)
+    state = world.destination.read_state("lake.shop.orders", "shop")
+    assert state is not None
+    assert [column.name for column in state.columns] == ["id", "name", "Colour"]
+    rows = {row["id"]: (row["name"], row.get("Colour")) for row in world.read_rows("lake.shop.orders")}
+    assert rows == {"a": ("x", None), "b": ("y", "red")}
