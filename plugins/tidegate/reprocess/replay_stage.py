@@ -19,6 +19,7 @@ from tidegate.model.position import Position
 from tidegate.model.table_state import Staging, WaitingLetter
 from tidegate.ports.session import Session
 from tidegate.spec.table import TableMode
+from tidegate.table.columns import compute_shape
 from tidegate.table.log import check_same_log, read_log
 from tidegate.table.session import TableSession
 
@@ -185,8 +186,11 @@ def stage_missing_letters(work: Replay, letters: LetterGroup, position: Position
 def _find_missing_pieces(
     work: Replay, letters: Ranges, position: Offsets, staging: Staging | None
 ) -> list[tuple[int, Ranges]]:
-    staged_ranges = {batch.batch: batch.ranges for batch in staging.batches} if staging else {}
-    pieces = [] if staging else [(1, letters)]
+    current = compute_shape(work.table.refresh().resolved)  # a column may have come since they were staged
+    staged_ranges = (
+        {batch.batch: batch.ranges for batch in staging.batches if batch.row_shape == current} if staging else {}
+    )
+    pieces = [] if 1 in staged_ranges else [(1, letters)]
     if work.is_append:
         return pieces
     after = {topic: {p: start + 1 for p, (start, _) in parts.items()} for topic, parts in letters.by_topic.items()}

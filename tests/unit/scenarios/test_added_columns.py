@@ -302,6 +302,32 @@ def test_replay_adds_what_its_records_hold(world: World) -> None:
     assert world.read_rows(ORDERS)[-1]["open"] is True
 
 
+def test_replay_stages_its_letters_again_for_a_column_that_a_flush_adds_meanwhile(world: World) -> None:
+    """The second merge read a field that the letters, which were staged before, did not have."""
+    tolerant = build_growing(errors=Errors("all", 10))
+    produce(world, FIRST[:1])
+    world.broker.produce("orders", {"id": "z"}, BAD, 1)
+    flush(world.open_session(tolerant))
+    world.engine.fixed_values[0] = {"id": "z", "Name": "fixed"}
+    flushes = list[str]()
+
+    def flush_meanwhile(call: str, moment: str) -> None:
+        if (call, moment) == ("commits.publish", "before") and not flushes:
+            flushes.append(call)
+            produce(world, [("c", {"price": 1.5})])
+            flush(world.open_session(tolerant))
+
+    (result,) = replay_dead_letters(world.open_session(tolerant, flush_meanwhile))
+    assert (result.replayed, result.inserted) == (1, 1)
+    staged = [job.tables[0] for job in world.engine.stages if job.letters is not None]
+    assert [[column.name for column in table.value_columns] for table in staged] == [
+        ["Name", "n"],
+        ["Name", "n", "price"],
+    ]
+    rows = {row["id"]: (row["Name"], row.get("price")) for row in world.read_rows(ORDERS)}
+    assert rows == {"a": ("x", None), "c": (None, 1.5), "z": ("fixed", None)}
+
+
 def test_column_that_is_declared_later_is_staged_again(world: World) -> None:
     """The way out that the message of a bad record names, before the first merge."""
     produce(world, [("a", {"N": 1, "x": "q"})])
