@@ -62,8 +62,11 @@ class ObservedTable(TableSession):
         )
 
     @cached_property
-    def reshaped(self) -> StagedBatch | None:
-        """The batch that is staged behind the queue for rows of another shape, and is in no queue for that alone."""
+    def reshaped(self) -> tuple[StagedBatch, ...]:
+        """The batches that are staged behind the queue for rows of another shape, and are in no queue for that alone.
+
+        Staging the next batch drops them.
+        """
         return find_reshaped(self, self.end, self.staged_batches or ())
 
     def check_queue_is_known(self) -> None:
@@ -175,10 +178,9 @@ def _attach_table_log(observed: ObservedTable, log: Log, missing: Mapping[str, U
 
 def _add_reshaped(table: TableWithLog, error: PositionLost) -> PositionLost:
     # a move of the position would give it up, and the log may have its records no more
-    batch = table.reshaped
-    if batch is None:
+    if not table.reshaped:
         return error
     return PositionLost(
-        f"{error}; batch={batch.batch} is staged behind the position, in another shape of the rows, and a move gives "
-        f"it up; to keep its rows, first {describe_way_back(table)}"
+        f"{error}; batch={table.reshaped[0].batch} is staged behind the position, in another shape of the rows, and a "
+        f"move gives it up; to keep its rows, first {describe_way_back(table)}"
     )

@@ -46,16 +46,20 @@ def select_queue(
 
 def find_reshaped(
     table: TableSession, end: Position | None, staged_batches: Sequence[StagedBatch]
-) -> StagedBatch | None:
-    """Return the batch that would be next in a queue that ends at `end`, had the rows' shape not changed since."""
+) -> tuple[StagedBatch, ...]:
+    """Return the batches that would follow in a queue that ends at `end`, had the rows' shape not changed since."""
     uuid = table.state.uuid if table.state else None
     highest = table.state.highest_batch if table.state else 0
+    reshaped: list[StagedBatch] = []
     for batch in staged_batches:
-        is_next = batch.ranges.continues(end.offsets) if end else not batch.follows
+        if reshaped or end:
+            is_next = batch.ranges.continues(reshaped[-1].ranges.end if reshaped else end.offsets if end else {})
+        else:
+            is_next = not batch.follows
         # it is in no queue, and nothing but its shape can be the reason
         if is_next and batch.batch > highest and _fits(batch, uuid, batch.row_shape):
-            return batch
-    return None
+            reshaped.append(batch)
+    return tuple(reshaped)
 
 
 def describe_way_back(table: TableSession) -> str:

@@ -1,9 +1,11 @@
 """Where a table begins, where its next batch starts, and where `rebase` leads it, against the log as it is."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tidegate.errors import ConfigurationError, PositionLost, TopicsUnavailable
+from tidegate.model.batch import StagedBatch
 from tidegate.model.counts import format_being, format_count
 from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import (
@@ -18,6 +20,7 @@ from tidegate.model.offsets import (
     merge_offsets,
 )
 from tidegate.model.position import Position
+from tidegate.model.table_state import is_recreated
 from tidegate.model.written_offsets import parse_written_offsets
 from tidegate.ports.session import Session
 from tidegate.spec.pipeline import Pipeline, RiskPolicy
@@ -40,6 +43,7 @@ def resolve_batch_start(observed: TableWithLog) -> Offsets:
 
     `PositionLost` if records before it are lost, `TopicsUnavailable` if an open transaction hides it.
     """
+    _check_reshaped(observed)
     if observed.end is None:
         return _resolve_complete_start(observed)
     start = resolve_next_start(observed, observed.end, observed.log)
@@ -68,8 +72,6 @@ def _resolve_complete_start(table: TableWithLog) -> Offsets:
     """
     session = table.session
     log = table.log
-    if session.pipeline.on_incomplete_start == RiskPolicy.FAIL:
-        _check_reshaped(table)
     configured_start = _read_configured_start(session, log)
     start = _clamp_to_log(configured_start, log)
     ends = log.end
@@ -92,11 +94,37 @@ def _resolve_complete_start(table: TableWithLog) -> Offsets:
 
 
 def _check_reshaped(table: TableWithLog) -> None:
-    batch = table.reshaped
-    if batch is None:
+    """Raise `PositionLost` if what is staged in another shape of the rows cannot be read again from this log."""
+    if not table.reshaped or table.pipeline.on_incomplete_start == RiskPolicy.ACCEPT:
         return
+    loss = _describe_other_log(table, table.reshaped) or _describe_gone_records(table, table.reshaped[0])
+    if loss:
+        raise PositionLost(
+            f"{table.prefix}: {loss}; to keep its rows, {describe_way_back(table)}; or set on_incomplete_start: accept "
+            "if the table may lack them"
+        )
+
+
+def _describe_other_log(table: TableWithLog, reshaped: Sequence[StagedBatch]) -> str:
+    last = reshaped[-1]
+    log = table.log
+    staged = f"batch={reshaped[0].batch} is staged in another shape of the rows, and"
+    if _is_another_cluster(last.cluster_id, log):
+        return f"{staged} the brokers are another cluster: cluster_id={log.cluster_id} recorded={last.cluster_id}"
+    for topic, recorded in last.topic_ids.items():
+        topic_id = log.topic_ids.get(topic, recorded)
+        if is_recreated(recorded, topic_id):
+            return f"{staged} topic={topic} was deleted and created again: topic_id={topic_id} recorded={recorded}"
+    cuts = find_position_cuts(table.session, last.compute_end_position(None), log)
+    for topic, partition, cut_offset in iterate_offsets(cuts):
+        return f"{staged} topic={topic} partition={partition}: the log was cut at offset={cut_offset} since"
+    return ""
+
+
+def _describe_gone_records(table: TableWithLog, batch: StagedBatch) -> str:
     start = batch.ranges.start
-    asked = table.pipeline.source.start.offsets  # a person who names a start leaves out what lies before it
+    # a person who names a start leaves out what lies before it
+    asked = table.pipeline.source.start.offsets if table.end is None else {}
     begins = group_by_topic(
         {
             (topic, partition): begin
@@ -105,14 +133,13 @@ def _check_reshaped(table: TableWithLog) -> None:
         }
     )
     if not begins:
-        return
+        return ""
     topic, partition, begin = next(iterate_offsets(begins))
     offset = start[topic][partition]
-    raise PositionLost(
-        f"{table.prefix}: topic={topic} partition={partition}: batch={batch.batch} is staged from offset={offset} on, "
-        f"in another shape of the rows, and the log starts at offset={begin}, so "
-        f"{format_being(begin - offset, 'offset')} gone before being read again{describe_all_losses(start, begins)}; "
-        f"to keep its rows, {describe_way_back(table)}; or set on_incomplete_start: accept if the table may lack them"
+    return (
+        f"topic={topic} partition={partition}: batch={batch.batch} is staged from offset={offset} on, in another shape "
+        f"of the rows, and the log starts at offset={begin}, so {format_being(begin - offset, 'offset')} gone before "
+        f"being read again{describe_all_losses(start, begins)}"
     )
 
 
@@ -228,7 +255,7 @@ class RebaseTarget:
 
     def choose_epochs(self, before: Position, log: Log) -> Offsets:
         """Return the leaders' epochs of the new position."""
-        if _is_another_cluster(before, log):
+        if _is_another_cluster(before.cluster_id, log):
             return log.epochs
         # the others keep theirs: no leader was asked for a cut there, and the next batch must still ask
         moved_epochs = {
@@ -254,7 +281,7 @@ def resolve_target(session: Session, before: Position, lasting: Offsets, to: str
         )
     if to == REMAINING:
         cuts: Offsets = {}
-        if not _is_another_cluster(before, log):
+        if not _is_another_cluster(before.cluster_id, log):
             cuts = find_position_cuts(session, replace(before, offsets=lasting), log)
         return _name_partitions(log, lasting, merge_offsets(cuts, log.find_begins_behind(lasting)))
     if is_json(to):
@@ -264,8 +291,8 @@ def resolve_target(session: Session, before: Position, lasting: Offsets, to: str
     return RebaseTarget(find_lowest(log.end, merge_offsets(log.begin, times)))
 
 
-def _is_another_cluster(position: Position, log: Log) -> bool:
-    return bool(position.cluster_id and log.cluster_id) and position.cluster_id != log.cluster_id
+def _is_another_cluster(cluster_id: str, log: Log) -> bool:
+    return bool(cluster_id and log.cluster_id) and cluster_id != log.cluster_id
 
 
 def _name_partitions(log: Log, lasting: Offsets, named_offsets: Offsets) -> RebaseTarget:

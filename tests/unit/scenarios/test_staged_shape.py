@@ -1,15 +1,17 @@
 """A batch that was staged under another pipeline file is not merged under this one."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 from fakes import World, build_pipeline, build_table
-from tidegate.errors import NothingToDo, SomeTablesFailed
+from tidegate.errors import GiveUp, NothingToDo, SomeTablesFailed
 from tidegate.flush.flush import flush, stage_new_batches
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
 from tidegate.monitoring.status import read_status
+from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline, RiskPolicy, Stage
 from tidegate.spec.source import Start, StartKind
@@ -134,6 +136,116 @@ def test_table_whose_start_lies_behind_what_it_staged_in_another_shape_begins_th
     drain(world, begin_at({0: 2, 1: 2}))
     assert read_ids(world, ORDERS) == ["c0", "c1"]
     assert read_ids(world, LOG) == ["a0", "a1", "b0", "b1", "c0", "c1"]
+
+
+def recreate_topic(world: World) -> str:
+    world.broker.create("orders", 2)
+    return "topic=orders was deleted and created again: topic_id=topic-2 recorded=topic-1"
+
+
+def change_cluster(world: World) -> str:
+    world.broker.cluster_id = "cluster-2"
+    return "the brokers are another cluster: cluster_id=cluster-2 recorded=cluster-1"
+
+
+def cut_log(world: World) -> str:
+    """Below the end of the second batch only; the log is longer than before by then."""
+    for partition in (0, 1):
+        world.broker.elect("orders", partition, has=1)
+    return "topic=orders partition=0: the log was cut at offset=1"
+
+
+OTHER_LOGS = pytest.mark.parametrize("change_log", [recreate_topic, change_cluster, cut_log])
+
+
+def refuse_flush(world: World, pipeline: Pipeline) -> str:
+    """What is said of the table whose columns have changed; nothing of it is staged or published."""
+    with pytest.raises(GiveUp) as failure:
+        flush(world.open_session(pipeline))
+    (line,) = [line for line in str(failure.value).splitlines() if line.startswith(f"pipeline=shop table={ORDERS}: ")]
+    return line
+
+
+def obey_rebase(world: World, pipeline: Pipeline, to: str) -> None:
+    session = world.open_session(pipeline)
+    rebase_positions(session, propose_moves(session, to))
+
+
+@OTHER_LOGS
+def test_table_without_a_position_does_not_begin_at_another_log_than_it_staged_in_another_shape(
+    change_log: Callable[[World], str],
+) -> None:
+    world = World()
+    world.broker.create("orders", 2)
+    for key in ("a", "b"):  # two batches
+        produce(world, key)
+        stage_new_batches(world.open_session(build()))
+    fact = change_log(world)
+    produce(world, "c", "d")
+    changed = build(wider=True)
+    for _ in range(2):
+        line = refuse_flush(world, changed)
+        assert f"batch=1 is staged in another shape of the rows, and {fact}" in line
+        assert "back to how it was, and run: tidegate flush shop" in line
+        assert "or set on_incomplete_start: accept if the table may lack them" in line
+    statuses = read_status(world.open_session(changed))["tables"]
+    assert [status["problem"] in line for status in statuses if status["table"] == ORDERS] == [True]
+    with pytest.raises(SomeTablesFailed, match=r"tables=lake\.shop\.log cannot go on"):  # which has a position by now
+        flush(world.open_session(build()))
+    assert read_ids(world, ORDERS) == read_ids(world, LOG) == ["a0", "a1", "b0", "b1"]
+    obey_rebase(world, build(), '{"orders": {"0": 1, "1": 1}}' if change_log is cut_log else "earliest")
+    drain(world, changed)
+    assert read_ids(world, ORDERS)[-4:] == ["c0", "c1", "d0", "d1"]
+
+
+@OTHER_LOGS
+def test_table_without_a_position_begins_at_another_log_if_it_may_lack_what_it_staged_in_another_shape(
+    change_log: Callable[[World], str],
+) -> None:
+    world = World()
+    world.broker.create("orders", 2)
+    for key in ("a", "b"):
+        produce(world, key)
+        stage_new_batches(world.open_session(build()))
+    change_log(world)
+    produce(world, "c", "d")
+    with suppress(SomeTablesFailed):  # the other table's log is another one too
+        flush(world.open_session(replace(build(wider=True), on_incomplete_start=RiskPolicy.ACCEPT)))
+    kept = ["a0", "a1"] if change_log is cut_log else []
+    if change_log is change_cluster:  # a copy of the log
+        kept = ["a0", "a1", "b0", "b1"]
+    assert read_ids(world, ORDERS) == [*kept, "c0", "c1", "d0", "d1"]
+
+
+def test_table_with_a_position_does_not_pass_over_what_it_staged_in_another_shape_and_the_log_has_no_more() -> None:
+    """Its position is still right: the log was cut behind it, and of a partition that was added it has none."""
+    world = World()
+    world.broker.create("orders", 2)
+    produce(world, "a")
+    drain(world, build())
+    produce(world, "b")
+    stage_new_batches(world.open_session(build()))
+    for partition in (0, 1):
+        world.broker.elect("orders", partition, has=1)
+    produce(world, "c", "d")
+    changed = build(wider=True)
+    assert "topic=orders partition=0: the log was cut at offset=1" in refuse_flush(world, changed)
+    with suppress(SomeTablesFailed):
+        flush(world.open_session(build()))
+    assert read_ids(world, ORDERS) == ["a0", "a1", "b0", "b1"]
+    obey_rebase(world, build(), '{"orders": {"0": 1, "1": 1}}')
+    drain(world, changed)
+    world.broker.grow("orders", 3)
+    world.broker.produce("orders", {"id": "e2"}, {"id": "e2", "name": "e"}, 2)
+    accepting = RiskPolicy.ACCEPT
+    stage_new_batches(world.open_session(replace(build(wider=True), on_partition_growth=accepting)))
+    world.broker.retain_from("orders", 1, 2)
+    back = replace(build(), on_partition_growth=accepting)
+    line = refuse_flush(world, back)
+    assert "partition=2: batch=4 is staged from offset=0 on, in another shape of the rows" in line
+    drain(world, replace(changed, on_partition_growth=accepting))
+    assert read_ids(world, ORDERS) == read_ids(world, LOG)
+    assert "e2" in read_ids(world, ORDERS)
 
 
 def test_table_that_staged_in_another_shape_what_the_log_still_has_reads_it_again() -> None:

@@ -25,6 +25,7 @@ ALERTS = yaml.safe_load((ROOT / "deploy" / "monitoring" / "alerts.yaml").read_te
 # messages whose text comes from elsewhere, whole: what they are made of is looked at where it is made
 DESCRIBED_ELSEWHERE = {
     "position.py": ("{_describe_rollback",),
+    "start_offsets.py": ("{table.prefix}: {loss}; to keep its rows",),
     "observed_table.py": ("{error}; a move of the position", "{error}; batch="),
 }
 
@@ -72,6 +73,8 @@ def test_every_message_about_a_lost_position_has_a_page_of_its_own() -> None:
         ("the tag tidegate_p of its last published snapshot is gone, as somebody dropped it", "rolled-back"),
         ("the brokers are another cluster: cluster_id=a recorded=b", "log-changed"),
         ("topic=t was deleted and created again: topic_id=a recorded=b", "log-changed"),
+        ("shape of the rows, and topic=t was deleted and created again: topic_id=a recorded=b; to keep", "log-changed"),
+        ("the log starts at offset=9, so 5 offsets are gone before being read again; to keep its rows", "records-gone"),
         ("the log starts at offset=9, so 5 offsets are gone before being read; lengthen", "records-gone"),
         ("topic=t is not read any more: the pipeline file names it no longer", "log-changed"),
         ("source.start=group asks for offset=9, and the log ends at offset=3: the offset is mistyped", "records-gone"),
