@@ -6,7 +6,15 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from tidegate.errors import CommitRefused, ConfigurationError, GiveUp, PositionLost, RetryLater
+from tidegate.errors import (
+    CommitRefused,
+    ConfigurationError,
+    GiveUp,
+    PositionLost,
+    RetryLater,
+    TidegateError,
+    join_tables,
+)
 from tidegate.jobs.statements_job import StatementsJob
 from tidegate.merge.attempt import begin_attempt_beside, publish_attempt, retry_commits
 from tidegate.merge.owed import ALL_LETTERS, LetterFilter, count_changes, cut_into_statements
@@ -41,7 +49,8 @@ def replay_dead_letters(
     3. Merge those that can be read now, except keys with a later record; publish as a backfill does.
     4. Mark what was read; what is still bad stays, with today's reason.
 
-    `report` gets the result of each published part, also if a later one fails.
+    `report` gets the result of each published part, also if a later one fails. A table that fails holds up no other;
+    its error is raised at the end, as `SomeTables` with the others' results if there are any.
     """
     tolerant = session.tolerate(UNLIMITED_ERRORS)
     chosen_tables = [table for table in tolerant.pipeline.tables if letter_filter.table in (None, table.name)]
@@ -49,10 +58,20 @@ def replay_dead_letters(
     refuse_history(session.pipeline, chosen_tables, "replay")
     refuse_truncates(session.pipeline, "replay")
     check_homes(session)
-    results = (
-        _replay_table(Replay(TableSession(tolerant, table), letter_filter, report=report)) for table in chosen_tables
-    )
-    return [result for result in results if result is not None]
+    results = list[ReplayResult]()
+    failures = list[TidegateError]()
+    for table in chosen_tables:
+        try:
+            result = _replay_table(Replay(TableSession(tolerant, table), letter_filter, report=report))
+        except (GiveUp, RetryLater) as failure:
+            failures.append(failure)
+            continue
+        results += [result] if result is not None else []
+    if len(failures) == 1 and not results:
+        raise failures[0]
+    if failures:
+        raise join_tables("\n".join(map(str, failures)), map(type, failures), tuple(results))
+    return results
 
 
 def _replay_table(work: Replay) -> ReplayResult | None:

@@ -1,8 +1,12 @@
 """Dead letters are chosen by what people know of them: some are replayed, some discarded, and the rest wait."""
 
+import json
+
 import pytest
 from fakes import BAD, World, build_pipeline, build_table
-from tidegate.errors import ConfigurationError, GiveUp, NothingToDo
+from tidegate.cli.commands import dead_letters
+from tidegate.cli.parser import build_parser
+from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, PositionLost, SomeTablesFailed
 from tidegate.flush.flush import flush
 from tidegate.merge.owed import LetterFilter
 from tidegate.model.table_state import WaitingLetter
@@ -52,9 +56,29 @@ def test_only_the_chosen_letters_are_replayed_also_those_that_lie_between_others
     assert list_waiting_places(world) == [(0, 2), (0, 10), (1, 1), (1, 2), (1, 4)]
     assert len(list_waiting_places(world, COPY)) == len(BAD_PLACES)
     assert replay_dead_letters(world.open_session(PIPELINE), build_filter((0, 1), table=ORDERS)) == []
-    dead_letters = replay_dead_letters(world.open_session(PIPELINE))
-    assert [(dead_letter.table, dead_letter.tried) for dead_letter in dead_letters] == [(ORDERS, 5), (COPY, 8)]
+    results = replay_dead_letters(world.open_session(PIPELINE))
+    assert [(result.table, result.tried) for result in results] == [(ORDERS, 5), (COPY, 8)]
     assert list_waiting_places(world) == list_waiting_places(world, COPY) == []
+
+
+@pytest.mark.parametrize("failing", [ORDERS, COPY])
+def test_table_whose_letters_cannot_be_replayed_holds_up_no_other(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], failing: str
+) -> None:
+    other = COPY if failing == ORDERS else ORDERS
+    world.destination.rollback(failing, world.destination.tables[failing].ancestors()[1].id)
+    monkeypatch.setattr(dead_letters, "open_named_pipeline", lambda words: world.open_session(PIPELINE))
+    words = build_parser().parse_args(["dead-letters", "shop", "--replay", "--json"])
+    with pytest.raises(SomeTablesFailed, match=f"table={failing}") as failed:
+        dead_letters.run_dead_letters(words)
+    (line,) = capsys.readouterr().out.splitlines()
+    assert (json.loads(line)["table"], json.loads(line)["replayed"]) == (other, 8)
+    assert [result.table for result in failed.value.published] == [other]
+    assert (len(list_waiting_places(world, failing)), list_waiting_places(world, other)) == (8, [])
+    assert count_corrected_rows(world, other) == 8
+    with pytest.raises(PositionLost, match=f"table={failing}"):
+        dead_letters.run_dead_letters(words)
+    assert (capsys.readouterr().out, count_corrected_rows(world, failing)) == ("", 0)
 
 
 def test_chosen_letters_that_lie_in_too_many_places_are_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from tidegate.cli.commands.actions import perform_action
 from tidegate.cli.output import make_line_printable, print_result
 from tidegate.cli.parser import SHOWN_LETTERS
 from tidegate.cli.session import open_named_pipeline
-from tidegate.errors import ConfigurationError
+from tidegate.errors import ConfigurationError, SomeTables
 from tidegate.merge.owed import LetterFilter
 from tidegate.model import resource_names
 from tidegate.model.counts import format_count
@@ -88,8 +88,13 @@ def _export(words: argparse.Namespace, letters: list[dict[str, Any]]) -> int:
 
 
 def _run_replay(words: argparse.Namespace, session: Session, letter_filter: LetterFilter) -> int:
-    results = replay_dead_letters(session, letter_filter)
-    if not results:
+    failure = None
+    try:
+        results = replay_dead_letters(session, letter_filter)
+    except SomeTables as error:
+        failure = error
+        results = [*error.published]
+    if not results and failure is None:
         result = "none of the chosen dead letters waits" if letter_filter.is_given else "no dead letters wait"
         print_result(words, f"{words.pipeline}: {result}", {"pipeline": words.pipeline, "replayed": 0})
     for replay_result in results:
@@ -105,6 +110,8 @@ def _run_replay(words: argparse.Namespace, session: Session, letter_filter: Lett
                 "--offsets PLACE --discard --because TEXT"
             )
         print_result(words, text, {"pipeline": words.pipeline, **replay_result.to_dict()})
+    if failure is not None:
+        raise failure
     return 0
 
 
