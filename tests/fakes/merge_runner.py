@@ -97,7 +97,8 @@ def _rename_columns(row: Row, statement: dict[str, Any]) -> Row:
         for column, sql in statement.get("expressions", {}).items()
     }
     value = {column: next((v for v in values if v is not None), None) for column, values in candidates.items()}
-    return {**row, "key": key, "value": {**row["value"], **value}}
+    named = {name: part for name, part in {**row["value"], **value}.items() if name in {*statement["values"], *key}}
+    return {**row, "key": key, "value": named}
 
 
 def _drop_superseded_rows(rows: list[Row], later_rows: list[Row], statement: dict[str, Any]) -> list[Row]:
