@@ -31,7 +31,7 @@ from tidegate.table.compatibility import check_key_unchanged
 from tidegate.table.history import find_undone_replays, reopen_letters
 from tidegate.table.log import filter_table_log, read_log
 from tidegate.table.position import check_homes, check_read_log, require_position
-from tidegate.table.session import TableSession, open_table, refuse_template
+from tidegate.table.session import TableSession, open_table, refuse_template, select_tables
 
 log = logging.getLogger(__name__)
 REPLAY_SUMMARY = {resource_names.BACKFILL_PROPERTY: resource_names.REPLAY_ID}
@@ -52,9 +52,9 @@ def replay_dead_letters(
     `report` gets the result of each published part, also if a later one fails. A table that fails holds up no other;
     its error is raised at the end, as `SomeTables` with the others' results if there are any.
     """
-    tolerant = session.tolerate(UNLIMITED_ERRORS)
-    chosen_tables = [table for table in tolerant.pipeline.tables if letter_filter.table in (None, table.name)]
     refuse_template(session.pipeline, "replay")
+    tolerant = session.tolerate(UNLIMITED_ERRORS)
+    chosen_tables = select_tables(tolerant, letter_filter.table)
     refuse_history(session.pipeline, chosen_tables, "replay")
     refuse_truncates(session.pipeline, "replay")
     check_homes(session)

@@ -81,6 +81,14 @@ def test_table_whose_letters_cannot_be_replayed_holds_up_no_other(
     assert (capsys.readouterr().out, count_corrected_rows(world, failing)) == ("", 0)
 
 
+def test_replay_of_a_table_that_the_file_does_not_name_is_refused(world: World) -> None:
+    """It said that none of the chosen letters waited, and was a success."""
+    for name in ("lake.shop.Orders", "lake.shop.renamed"):
+        with pytest.raises(ConfigurationError, match=f"has no table={name}; it has: {ORDERS}"):
+            replay_dead_letters(world.open_session(PIPELINE), LetterFilter(table=name))
+    assert len(list_waiting_places(world)) == len(BAD_PLACES)
+
+
 def test_chosen_letters_that_lie_in_too_many_places_are_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidegate.reprocess.replay_stage.MAX_CHOSEN_GROUPS", 2)
     with pytest.raises(GiveUp, match=r"in groups=3.*choose letters of at most 2 groups.*or replay all"):
