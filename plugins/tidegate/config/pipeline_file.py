@@ -24,6 +24,7 @@ from tidegate.errors import ConfigurationError
 from tidegate.model.ownership import Ownership, TableKind, list_product_tables
 from tidegate.settings import find_folder_around, format_path, list_unread_files, list_written_files
 from tidegate.spec.pipeline import Catalog, Pipeline
+from tidegate.spec.source import Source
 
 __all__ = [
     "build_json_schema",
@@ -101,6 +102,7 @@ def load_all_pipelines(include: Path, only: str | None = None) -> Loaded:
         shared = fault
     files = [file for file in list_written_files(include / "pipelines") if only in (None, file.stem)]
     load_results = _refuse_shared_tables(include, [(file.stem, _load_or_problem(file, shared)) for file in files])
+    load_results = _refuse_shared_groups(include, load_results)
     return refuse_fleets_of_several_catalogs(include, load_results)
 
 
@@ -171,6 +173,40 @@ def _claim_hours(reporters: dict[tuple[str, str, str], str], name: str, pipeline
         return f"{claim} already, and they would be reported twice; leave complete out of one of the two files"
     reporters |= dict.fromkeys(claimed, name)
     return None
+
+
+def _refuse_shared_groups(include: Path, load_results: Loaded) -> Loaded:
+    """Refuse, of two pipelines that commit offsets of a topic to one group, the later one by name."""
+    members: dict[str, list[Pipeline]] = {}
+    answer: Loaded = []
+    for name, pipeline in load_results:
+        if isinstance(pipeline, Pipeline):
+            others = members.setdefault(pipeline.source.group, [])
+            found = ((other.name, _find_shared_topic(other.source, pipeline.source)) for other in others)
+            if shared := next(((other, topic) for other, topic in found if topic), None):
+                file = format_path(include / "pipelines" / f"{name}.yaml")
+                problem = (
+                    f"{file}: source.group={pipeline.source.group}: pipeline {shared[0]} commits its offsets of "
+                    f"{shared[1]} to it too, and each would take the other's for its own; name another group"
+                )
+                answer.append((name, ConfigurationError(problem)))
+                continue
+            others.append(pipeline)
+        answer.append((name, pipeline))
+    return answer
+
+
+def _find_shared_topic(one: Source, other: Source) -> str:
+    """Return a topic, or a pattern, that two sources on equal brokers read; empty if none is seen to be shared."""
+    if one.kafka != other.kafka:
+        return ""
+    if one.topic_pattern is not None and one.topic_pattern == other.topic_pattern:
+        return f"topic_pattern={one.topic_pattern}"
+    for topics, source in ((one.topics, other), (other.topics, one)):
+        for topic in topics:
+            if topic in source.topics or (source.topic_pattern and re.fullmatch(source.topic_pattern, topic)):
+                return f"topic={topic}"
+    return ""
 
 
 def read_defaults(include: Path) -> Mapping[str, Any]:

@@ -127,7 +127,8 @@ class SourceModel(StrictModel):
         default="read_committed", description="As Kafka's isolation.level."
     )
     group: FilledText | None = Field(
-        default=None, description="Consumer group that reports progress; default tidegate-<pipeline>."
+        default=None,
+        description="Consumer group that reports progress, and of a topic only this one; default tidegate-<pipeline>.",
     )
     key: KeyModel = KeyModel()
     value: ValueModel = ValueModel()

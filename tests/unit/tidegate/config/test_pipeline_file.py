@@ -304,6 +304,33 @@ def test_two_pipelines_that_would_share_an_intermediate_table(include: Path) -> 
     assert "pipeline b_x needs lake.s.t_b_x_tmp too" in str(pipelines_by_name["x"])
 
 
+def test_two_pipelines_that_would_commit_offsets_of_a_topic_to_one_group(include: Path) -> None:
+    """As in a file that was copied: each took the other's offsets for its own, also as its start."""
+    sources = {
+        "a": "topics: [t, u], group: g",
+        "b": "topics: [u], group: g",  # as a
+        "c": "topics: [T], group: g",
+        "d": "topics: [t], group: g, kafka: other",
+        "e": "topics: [t]",
+        "f": "topics: [t], group: tidegate-e",  # that of e, which names none
+        "g": "topic_pattern: 'v.*', group: g",
+        "h": "topics: [w, v1], group: g",  # as g
+        "i": "topic_pattern: 'v.*', group: g",  # as g
+        "j": "topic_pattern: 'x.*', group: g",
+    }
+    for name, source in sources.items():
+        text = f"source: {{{source}}}\ntables: [{{name: lake.s.{name}}}]"
+        (include / "pipelines" / f"{name}.yaml").write_text(text)
+    pipelines_by_name = dict(load_all_pipelines(include))
+    refusals = {name: str(value) for name, value in pipelines_by_name.items() if not isinstance(value, Pipeline)}
+    assert {name: text.partition(": ")[2].partition(", and")[0] for name, text in refusals.items()} == {
+        "b": "source.group=g: pipeline a commits its offsets of topic=u to it too",
+        "f": "source.group=tidegate-e: pipeline e commits its offsets of topic=t to it too",
+        "h": "source.group=g: pipeline g commits its offsets of topic=v1 to it too",
+        "i": "source.group=g: pipeline g commits its offsets of topic_pattern=v.* to it too",
+    }
+
+
 @pytest.mark.guard(
     "one pipeline of a table reports its hours",
     file="plugins/tidegate/config/pipeline_file.py",
