@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from typing import Any
 
-from tidegate.errors import CommitRefused, GiveUp, PositionLost, RetryLater, TidegateError, join_tables
+from tidegate.errors import CommitRefused, GiveUp, PositionLost, RetryLater, SomeTables, TidegateError, join_tables
 from tidegate.flush.stage_request import build_stage_job, build_stage_table, list_skipped_records, make_room_for_letters
 from tidegate.flush.staged import add_lacking_columns, read_staged_batch, run_or_take_over
 from tidegate.merge.attempt import MAX_ROUNDS, begin_attempt_beside, publish_attempt, retry_commits
@@ -118,11 +118,22 @@ class Slice:
 def apply_backfill(session: Session, planned: Backfill, report: Callable[[AppliedSlice], None]) -> None:
     """Apply every slice, newest first, and clean up; `report` is called for each slice and table.
 
-    A repeat call continues where the last one stopped. A slice that is applied twice changes nothing.
+    A repeat call continues where the last one stopped. A slice that is applied twice changes nothing. A table that
+    fails holds up no other: the others get all slices, and `SomeTables` is raised at the end.
     """
+    failure: SomeTables | None = None
     for number in planned.numbers:
-        for result in apply_slice(session, planned, number):
+        try:
+            results = apply_slice(session, planned, number)
+        except SomeTables as error:
+            if not error.published:
+                raise
+            failure = error
+            results = [*error.published]
+        for result in results:
             report(result)
+    if failure is not None:
+        raise failure
     drop_backfill(session, planned.id)
 
 
@@ -164,7 +175,7 @@ def apply_slice(session: Session, planned: Backfill, number: int) -> list[Applie
     if failures:
         reasons = "\n".join(str(failure) for failure in failures)
         message = f"pipeline={session.pipeline.name}: {format_count(len(failures), 'table')} failed:\n{reasons}"
-        raise join_tables(message, map(type, failures))
+        raise join_tables(message, map(type, failures), tuple(results))
     return results
 
 

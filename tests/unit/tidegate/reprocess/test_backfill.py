@@ -817,11 +817,12 @@ def test_append_table_with_deletes_gets_one_row_for_each_key_that_has_none(world
     assert [(r["id"], r["name"]) for r in world.read_rows("lake.shop.log")] == [("a", "2"), ("b", "1")]
 
 
-def build_two_tables() -> tuple[World, object]:
+def build_two_tables(**options) -> tuple[World, object]:
     world = World()
     world.broker.create("orders")
     world.engine.conditions["name = 'x'"] = lambda row: row["name"] == "x"
-    pipeline = build_pipeline(build_table("lake.shop.one"), build_table("lake.shop.two", when="name = 'x'"))
+    two = build_table("lake.shop.two", when="name = 'x'")
+    pipeline = build_pipeline(build_table("lake.shop.one"), two, **options)
     for key, name in (("a", "x"), ("b", "y"), ("a", "y")):
         produce(world, key, name)
     flush_all(world, pipeline)
@@ -845,6 +846,29 @@ def test_table_that_was_rolled_back_meanwhile_holds_up_no_other() -> None:
         with pytest.raises(SomeTablesFailed, match=r"1 table failed:\n.*table=lake\.shop\.two was rolled back"):
             apply_slice(world.open_session(pipeline), planned, number)
     assert [row["id"] for row in world.read_rows("lake.shop.one")] == ["b"], "a was flushed later again"
+
+
+def test_every_slice_is_applied_to_the_other_table_and_the_failing_one_follows_when_it_is_mended() -> None:
+    world, pipeline = build_two_tables(max_records=1)
+    request = parse_request('{"orders": {"0": [0, 3]}}', None, None)
+    planned = propose_backfill(world.open_session(pipeline), request).backfill
+    assert len(planned.numbers) > 1
+    world.destination.add_snapshot("lake.shop.one", "main", (), {})
+    snapshots = world.destination.tables["lake.shop.two"].ancestors()
+    world.destination.rollback("lake.shop.two", snapshots[-1].id)
+    for outcome in (PublishOutcome.PUBLISHED, PublishOutcome.ALREADY_APPLIED):
+        results = list[AppliedSlice]()
+        with pytest.raises(SomeTablesFailed, match=r"table=lake\.shop\.two was rolled back"):
+            apply_backfill(world.open_session(pipeline), planned, results.append)
+        assert [(part.table, part.slice, part.outcome) for part in results] == [
+            ("lake.shop.one", number, outcome) for number in planned.numbers
+        ]
+        assert sorted((row["id"], row["name"]) for row in world.read_rows("lake.shop.one")) == [("a", "y"), ("b", "y")]
+    world.destination.rollback("lake.shop.two", snapshots[0].id)
+    results = list[AppliedSlice]()
+    apply_backfill(world.open_session(pipeline), planned, results.append)
+    assert {part.table for part in results if part.outcome != PublishOutcome.ALREADY_APPLIED} == {"lake.shop.two"}
+    assert not read_open_backfills(world.open_session(pipeline))
 
 
 def test_later_record_that_a_condition_leaves_out_does_not_hold_a_row_back() -> None:
