@@ -241,7 +241,7 @@ def describe_bad_record(session: Session, bad: BadRecordReason) -> BadRecordFact
 def _read_fields(text: bytes | None, names: list[str]) -> dict[str, str]:
     try:
         data = json.loads(text or b"", parse_int=Decimal, parse_float=Decimal)
-    except ValueError:
+    except (ValueError, ArithmeticError, RecursionError):
         return {}
     rows = list[dict[str, Any]]()
     for path in ENVELOPES:

@@ -36,7 +36,7 @@ def parse_row_key(table: Table, text: str) -> dict[str, Any]:
     names = ", ".join(column.name for column in columns)
     try:
         data = json.loads(text, parse_float=Decimal, parse_constant=str, object_pairs_hook=_build_object)
-    except (ValueError, RecursionError):
+    except (ValueError, ArithmeticError, RecursionError):  # Decimal takes no exponent of nineteen digits
         data = text
     if not isinstance(data, dict):
         if len(columns) > 1 or isinstance(parse_type(columns[0].type), Struct):

@@ -113,6 +113,12 @@ def test_value_that_does_not_fit_stands_beside_the_type_that_was_expected(
     assert describe(world, value, reason) == f"{fact} · App.Users, partition 1, offset 1"
 
 
+@pytest.mark.parametrize("value", [b'{"Score": 1e99999999999999999999}', b"[" * 100_000], ids=["exponent", "depth"])
+def test_reason_stands_alone_where_python_does_not_hold_the_value(world: World, value: bytes) -> None:
+    reason = "the value field Score is not a INT"
+    assert describe(world, value, reason) == f"{reason} · App.Users, partition 1, offset 1"
+
+
 def test_field_of_the_key_is_looked_for_in_the_key(world: World) -> None:
     fact = describe(world, {"id": "other"}, "the key field id is not a STRING", key={"id": 7})
     assert fact == "field id is 7, not STRING · App.Users, partition 1, offset 1"

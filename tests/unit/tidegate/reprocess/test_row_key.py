@@ -43,6 +43,7 @@ TWO = build(Column("Id", "BIGINT"), Column("part", "STRING"))
         (build(Column("b", "BINARY")), "AP8=", {"b": "AP8="}), (TEXT, "[" * 100_000, {"name": "[" * 100_000}),
         (build(Column("n", "DOUBLE")), "0.5", {"n": 0.5}), (build(Column("b", "BOOLEAN")), "true", {"b": True}),
         (build(Column("n", "DOUBLE")), "NaN", {"n": "NaN"}), (TEXT, "NaN", {"name": "NaN"}),
+        (TEXT, "12e34567890123456789012", {"name": "12e34567890123456789012"}),  # no number of Python
         (build(Column("n", "FLOAT")), '{"n": "-Infinity"}', {"n": "-Infinity"}),
         (build(Column("id", "BIGINT"), into="K"), '{"k": {"ID": 3}}', {"K": {"id": 3}}),
         (build(Column("id", "BIGINT"), prefix="k_"), "3", {"k_id": 3}),
@@ -60,7 +61,9 @@ def test_key_is_read_by_column(table: Table, text: str, key: dict[str, Any]) -> 
         (ONE, "7.5", "takes a BIGINT"),
         (ONE, "true", "takes a BIGINT"), (TWO, '{"Id": 7, "part": 7}', "column=part takes a STRING"),
         (build(Column("id", "BIGINT"), into="K"), '{"K": 3}', "the fields of column=K are id"),
-        (ONE, "1e9999999", "takes a BIGINT"), (ONE, "1e-9999999", "takes a BIGINT"),
+        (ONE, "1e9999999", "takes a BIGINT"), (ONE, "1e99999999999999999999", "takes a BIGINT"),
+        (TWO, '{"Id": 1e99999999999999999999, "part": "x"}', "the key has columns=Id, part; write a JSON object"),
+        (ONE, "1e-9999999", "takes a BIGINT"),
         (ONE, "1e20", "takes a BIGINT"), (ONE, "[" * 100_000, "takes a BIGINT"),
         (ONE, '{"Id":' * 100_000, "takes a BIGINT"), (ONE, "9223372036854775808", "takes a BIGINT"),
         (build(Column("n", "TINYINT")), "300", "takes a TINYINT"),
