@@ -118,10 +118,19 @@ Duration = Annotated[
 ]
 
 
+DAY_SECONDS = 86_400
+
+
+def _require_a_day(seconds: int) -> int:
+    if seconds < DAY_SECONDS:
+        raise ValueError("out of range; must be at least 1d")
+    return seconds
+
+
 class MaintenanceModel(StrictModel):
     """How tables are kept small."""
 
-    interval: Duration = Field(default=86_400, description="Pause between maintenance runs; -1 or 0 disables.")
+    interval: Duration = Field(default=DAY_SECONDS, description="Pause between maintenance runs; -1 or 0 disables.")
     compact: Literal["auto", "always", "never"] = Field(
         default="auto", description="auto rewrites files where enough small or delete files are measured."
     )
@@ -131,9 +140,11 @@ class MaintenanceModel(StrictModel):
         description="Batches after which small and delete files are measured at once; -1 or 0: never.",
     )
     keep_snapshots: int = Field(default=10, ge=1, description="Snapshots of main that never expire, however old.")
-    keep_snapshots_for: Duration = Field(default=5 * 86_400, gt=0, description="Younger snapshots never expire.")
-    orphans_older_than: Duration = Field(
-        default=3 * 86_400, ge=86_400, description="Files that nothing refers to go when they are older; at least 1d."
+    keep_snapshots_for: Duration = Field(default=5 * DAY_SECONDS, gt=0, description="Younger snapshots never expire.")
+    orphans_older_than: Annotated[Duration, AfterValidator(_require_a_day)] = Field(
+        default=3 * DAY_SECONDS,
+        description="Files that nothing refers to go when they are older; at least 1d.",
+        json_schema_extra={"minimum": DAY_SECONDS},
     )
 
 

@@ -1026,7 +1026,7 @@ REFUSED = {
         render_source() + "merge: {interval: 99999999999999}",
         "99999999999999: longer than 100 years",
     ),
-    "young orphans": (render_source() + "maintenance: {orphans_older_than: 1h}", "must be at least 86400"),
+    "young orphans": (render_source() + "maintenance: {orphans_older_than: 1h}", "must be at least 1d"),
     "no snapshot left": (render_source() + "maintenance: {keep_snapshots: 0}", "must be at least 1"),
     "odd compaction": (render_source() + "maintenance: {compact: often}", "auto"),
     "negative offset": (render_source("start: {offsets: {t: {0: -1}}}"), "must be at least 0"),
