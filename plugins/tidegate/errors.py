@@ -20,7 +20,7 @@
 Each message says what happened, names the values as ``name=value`` and ends with what to do next.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 
@@ -141,6 +141,13 @@ def join_tables(
     """Return the error of several tables: to be tried again if one of them is."""
     is_passing = any(kind is not None and issubclass(kind, RetryLater) for kind in kinds)
     return (SomeTablesDelayed if is_passing else SomeTablesFailed)(message, published)
+
+
+def join_errors(errors: Sequence[GiveUp | RetryLater]) -> GiveUp | RetryLater:
+    """Return one error with a line for each reason: of the kind of the first that may pass, else of the first."""
+    first = next((error for error in errors if isinstance(error, RetryLater)), errors[0])
+    reasons = dict.fromkeys(map(str, errors))
+    return first if len(reasons) == 1 else type(first)("\n".join(reasons))
 
 
 class CommitRefused(Exception):

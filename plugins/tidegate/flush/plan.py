@@ -12,6 +12,7 @@ from tidegate.errors import (
     RetryLater,
     TidegateError,
     TooFewRecords,
+    join_errors,
     join_tables,
 )
 from tidegate.flush.batch_size import BatchSizer
@@ -90,8 +91,8 @@ def plan(
 
     `stop_offsets` cap the end of the log; partitions that it does not name are not read. With `PlanScope.STAGED`
     nothing is cut, and `at_least` counts staged rows; a full queue is always enough, and one without rows that is due.
-    A table that cannot go on is listed in `refusals`. If every table is refused, the refusal is raised; if the others
-    have no work, `SomeTables`.
+    A table that cannot go on is listed in `refusals`. If every table is refused, the refusals are raised as one; if the
+    others have no work, `SomeTables`.
     """
     session = expand_template(session)
     # 1. before the log is read, so that what another run publishes in between does not lie beyond the log's ends
@@ -317,10 +318,10 @@ def _classify_watermark(observed: TableWithLog, reached_offsets: Offsets | None,
 def to_refusals(session: Session, delays: Sequence[Delay], *, has_work: bool) -> tuple[Refusal, ...]:
     """Return the refusals that a plan carries, so that the other tables go on.
 
-    Raises one reason if all tables are refused, and `SomeTables` if the other tables have no work.
+    Raises the reasons as one error if all tables are refused, and `SomeTables` if the other tables have no work.
     """
     if delays and len(delays) == len(session.pipeline.tables):
-        raise next((error for _, error in delays if isinstance(error, RetryLater)), delays[0][1])
+        raise join_errors([error for _, error in delays])
     refusals = note_refusals(delays)
     if refusals and not has_work:
         raise join_tables(format_refusals(session, refusals), [type(error) for _, error in delays])

@@ -1,13 +1,13 @@
 """stage: read exactly the planned offsets once and put their rows into the intermediate tables."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
 
-from tidegate.errors import GiveUp, RetryLater
+from tidegate.errors import GiveUp, RetryLater, join_errors
 from tidegate.flush.discover import advance_registry, build_name_finder, discover_tables
 from tidegate.flush.plan import note_refusals
 from tidegate.flush.stage_request import (
@@ -41,7 +41,7 @@ def stage(session: Session, plan: Plan) -> list[StagedBatch]:
     """Stage as `stage_tables` does, but raise a table's error once the others are staged."""
     batches, failures = _stage_plan(session, plan)
     if failures:
-        raise join_failures(failures)
+        raise join_errors([error for _, error in failures])
     return batches
 
 
@@ -63,7 +63,7 @@ def stage_tables(session: Session, plan: Plan, *, may_be_late: bool = False) -> 
     """
     batches, failures = _stage_plan(session, plan, may_be_late=may_be_late)
     if failures and not batches:
-        raise join_failures(failures)
+        raise join_errors([error for _, error in failures])
     return StageResult(batches, note_refusals(failures))
 
 
@@ -239,7 +239,7 @@ def _stage_new_tables(
         group = (replace(planned_batch, table=table.name) for table in new)
         staged_batches, failures = _stage_group(wider, plan, tuple(group))
         if failures:  # a name must not be registered yet: its table would begin after this batch
-            raise join_failures(failures)
+            raise join_errors([error for _, error in failures])
     advance_registry(registry, plan, planned_batch)
     return staged_batches
 
@@ -250,9 +250,3 @@ def isolate_failure(table: str, failures: list[Failure]) -> Iterator[None]:
         yield
     except GiveUp as error:
         failures.append((table, error))
-
-
-def join_failures(failures: Sequence[Failure]) -> GiveUp:
-    first = failures[0][1]
-    words = dict.fromkeys(str(error) for _, error in failures)
-    return first if len(words) == 1 else type(first)("\n".join(words))

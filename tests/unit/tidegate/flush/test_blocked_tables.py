@@ -18,8 +18,9 @@ from tidegate.errors import (
     SomeTablesDelayed,
     SomeTablesFailed,
     TidegateError,
+    TopicsUnavailable,
 )
-from tidegate.flush.flush import flush
+from tidegate.flush.flush import flush, stage_new_batches
 from tidegate.flush.heartbeat import commit_offsets, heartbeat
 from tidegate.flush.plan import plan
 from tidegate.monitoring.status import read_status
@@ -28,6 +29,7 @@ from tidegate.spec.pipeline import Heartbeat, Pipeline
 from tidegate.spec.source import Start
 
 ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"
+MISSING = "topic=orders does not exist on brokers=memory: create it, or correct source.topics"
 TWO = build_pipeline(build_table(ORDERS), build_table(COPY))
 OTHER = "payments"
 APART = build_pipeline(build_table(ORDERS), build_table(COPY, topics=(OTHER,)))
@@ -293,11 +295,28 @@ def test_table_added_later_stays_outside_while_all_that_are_inside_are_refused(w
     assert read_committed_offset(world) == 2
 
 
-def test_all_tables_refused_raise_the_reason_itself(world: World) -> None:
+def test_all_tables_refused_raise_the_reason_of_each_once(world: World) -> None:
     for table in (ORDERS, COPY):
         roll_back(world, table)
-    with pytest.raises(PositionLost, match=f"table={ORDERS} was rolled back"):
-        flush(world.open_session(TWO))
+    for run in (flush, stage_new_batches):
+        with pytest.raises(PositionLost) as error_info:
+            run(world.open_session(TWO))
+        lines = str(error_info.value).splitlines()
+        assert [line.partition(" was rolled back:")[0] for line in lines] == [f"table={ORDERS}", f"table={COPY}"]
+    world.broker.delete("orders")  # one reason for both
+    with pytest.raises(PositionLost) as error_info:
+        flush(world.open_session(replace(TWO, on_rollback="keep")))
+    assert str(error_info.value).splitlines() == [MISSING]
+
+
+def test_all_tables_refused_are_tried_again_where_one_of_the_reasons_may_pass(world: World) -> None:
+    roll_back(world, ORDERS)
+    world.broker.leaderless_topics.add(OTHER)
+    with pytest.raises(TopicsUnavailable) as error_info:
+        flush(world.open_session(APART))
+    rolled_back, unavailable = str(error_info.value).splitlines()
+    assert f"table={ORDERS} was rolled back" in rolled_back
+    assert f"topics=['{OTHER}']" in unavailable
 
 
 def test_only_table_of_a_pipeline_raises_the_reason_itself(world: World) -> None:
