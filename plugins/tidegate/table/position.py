@@ -26,6 +26,7 @@ from tidegate.model.offsets import (
     format_partitions,
     get_offset,
     iterate_offsets,
+    keep_partitions,
     merge_offsets,
 )
 from tidegate.model.position import Position
@@ -287,9 +288,9 @@ def _check_nothing_is_lost(subject: _MessageSubject, position: Position, log: Lo
         )
 
 
-def describe_all_losses(offsets: Offsets, begins: Offsets) -> str:
-    """Count what lies between these offsets and the log's begins, for a message that names the first partition."""
-    losses = [begin - offsets[topic][partition] for topic, partition, begin in iterate_offsets(begins)]
+def describe_all_losses(offsets: Offsets, ends: Offsets) -> str:
+    """Count what lies between these offsets and `ends`, for a message that names the first partition alone."""
+    losses = [end - (get_offset(offsets, topic, partition) or 0) for topic, partition, end in iterate_offsets(ends)]
     if len(losses) < 2:
         return ""
     return f", {format_count(sum(losses), 'offset')} of {format_count(len(losses), 'partition')} in all"
@@ -380,8 +381,9 @@ def refuse_cut(table: TableSession, position: Position, log: Log) -> None:
         f"{table.prefix}: topic={topic} partition={partition} position={offset}: the log was cut "
         f"at offset={cut_offset} by a leader that lacked the records after it (an unclean election): "
         f"leader_epoch={log.epochs[topic][partition]} recorded={position.epochs[topic][partition]}; what was "
-        f"read from there on, {format_count(offset - cut_offset, 'offset')}, means other records now; read these with: "
-        f"{command}"
+        f"read from there on, {format_count(offset - cut_offset, 'offset')}"
+        f"{describe_all_losses(cuts, keep_partitions(position.offsets, cuts))}, means other records now; read these "
+        f"with: {command}"
     )
 
 
@@ -404,9 +406,10 @@ def resolve_next_start(table: TableSession, position: Position, log: Log) -> Off
     ordered_by_offset = (table.spec.upsert or table.spec.delete) and not table.spec.sequence_by
     if new_partitions and ordered_by_offset and table.pipeline.on_partition_growth == RiskPolicy.FAIL:
         topic, partition = new_partitions[0]
+        others = f" ({len(new_partitions)} new partitions in all)" if len(new_partitions) > 1 else ""
         raise PositionLost(
-            f"{table.prefix}: topic={topic} has a new partition={partition}: keys may "
-            "have moved between partitions, so offsets no longer order them; "
+            f"{table.prefix}: topic={topic} has a new partition={partition}{others}: keys may have "
+            "moved between partitions, so offsets no longer order them; "
             "if that is harmless here, set on_partition_growth: accept"
         )
     return merge_offsets(log.begin, position.offsets)

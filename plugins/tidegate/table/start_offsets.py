@@ -60,8 +60,9 @@ def _check_new_partitions(observed: TableWithLog, position: Offsets) -> None:
         to = "earliest" if is_rewound else f"'{json.dumps(group_by_topic(new))}'"
         raise PositionLost(
             f"{observed.prefix}: topic={topic} partition={partition} is new, and its log "
-            f"starts at offset={begin}, so {format_being(begin, 'offset')} gone before being read; lengthen the "
-            f"topic's retention, and move the position, e.g. with: tidegate rebase {name_moved(observed)} --to {to}"
+            f"starts at offset={begin}, so {format_being(begin, 'offset')} gone before being read"
+            f"{describe_all_losses({}, group_by_topic(new))}; lengthen the topic's retention, and move the position, "
+            f"e.g. with: tidegate rebase {name_moved(observed)} --to {to}"
         )
 
 
@@ -203,8 +204,9 @@ def _check_start(table: TableSession, configured_start: Offsets, log: Log, ends:
         if begin is not None and offset < begin:
             raise PositionLost(
                 f"{request} the log starts at offset={begin}, so "
-                f"{format_being(begin - offset, 'offset')} gone before being read; set source.start to what "
-                "the log still holds, e.g. earliest, or on_incomplete_start: accept if the table may lack them"
+                f"{format_being(begin - offset, 'offset')} gone before being read"
+                f"{describe_all_losses(configured_start, log.find_begins_behind(configured_start))}; set source.start "
+                "to what the log still holds, e.g. earliest, or on_incomplete_start: accept if the table may lack them"
             )
         if begin is None and table.pipeline.source.start.kind == StartKind.OFFSETS:
             raise PositionLost(f"{request} the topic has no such partition; name one that it has in source.start")
@@ -232,15 +234,20 @@ def _check_not_hidden(table: TableSession, configured_start: Offsets, log: Log, 
 
 
 def _check_complete(table: TableSession, compacted: tuple[str, ...], start: Offsets, log: Log) -> None:
-    for topic, partition, offset in iterate_offsets(start):
-        left_out = offset - log.begin[topic][partition]
-        if topic in compacted and left_out > 0:
-            raise PositionLost(
-                f"{table.prefix}: source.start={table.pipeline.source.start.kind} leaves out "
-                f"{format_count(left_out, 'offset')} of a compacted topic={topic} partition={partition}, and every key "
-                "that only these hold; set source.start: earliest, or on_incomplete_start: accept if the table may "
-                "lack them"
-            )
+    left_out = {
+        (topic, partition): offset
+        for topic, partition, offset in iterate_offsets(start)
+        if topic in compacted and offset > log.begin[topic][partition]
+    }
+    if left_out:
+        topic, partition = next(iter(left_out))
+        count = left_out[topic, partition] - log.begin[topic][partition]
+        raise PositionLost(
+            f"{table.prefix}: source.start={table.pipeline.source.start.kind} leaves out "
+            f"{format_count(count, 'offset')} of a compacted topic={topic} partition={partition}"
+            f"{describe_all_losses(log.begin, group_by_topic(left_out))}, and every key that only these hold; set "
+            "source.start: earliest, or on_incomplete_start: accept if the table may lack them"
+        )
 
 
 TARGET_FORMS = f"write earliest, latest, group, a time like {EXAMPLE}, or offsets as JSON, or {REMAINING}"

@@ -164,10 +164,11 @@ def test_new_partition_is_told_behind_what_is_staged(world: World) -> None:
     flush_failing(world, TWO, COPY)
     world.broker.grow("orders", 3)
     produce(world, "d", 2)
-    with pytest.raises(TidegateError, match=f"table={ORDERS}: topic=orders has a new partition=2"):
+    with pytest.raises(TidegateError, match=f"table={ORDERS}: topic=orders has a new partition=2: keys"):
         flush(world.open_session(TWO))
     assert (read_ids(world), read_ids(world, COPY)) == (["a", "b", "c"], ["a", "b", "c"])
-    with pytest.raises(PositionLost, match="topic=orders has a new partition=2"):
+    world.broker.grow("orders", 4)
+    with pytest.raises(PositionLost, match=r"topic=orders has a new partition=2 \(2 new partitions in all\): keys"):
         flush(world.open_session(TWO))
     drain(world, build_pipeline(*TWO.tables, on_partition_growth="accept"))
     assert read_ids(world) == read_ids(world, COPY) == ["a", "b", "c", "d"]
@@ -178,16 +179,18 @@ def test_new_partition_that_has_lost_its_first_records_is_told(world: World, ris
     """Nobody has looked for as long as the retention."""
     accepting = build_pipeline(build_table(ORDERS), on_partition_growth="accept", on_incomplete_start=risk)
     drain(world, accepting)
-    world.broker.grow("orders", 3)
-    for key in ("c", "d"):
-        produce(world, key, 2)
+    world.broker.grow("orders", 4)
+    for key, partition in (("c", 2), ("d", 2), ("e", 3), ("f", 3), ("g", 3)):
+        produce(world, key, partition)
     world.broker.retain_from("orders", 1, 2)
+    world.broker.retain_from("orders", 2, 3)
     if risk == "fail":
-        with pytest.raises(PositionLost, match=r"partition=2 is new, .* 1 offset is gone before being") as error_info:
+        words = "partition=2 is new, .* 1 offset is gone before being read, 3 offsets of 2 partitions in all;"
+        with pytest.raises(PositionLost, match=words) as error_info:
             flush(world.open_session(accepting))
         follow_rebase(world, accepting, str(error_info.value))
     drain(world, accepting)
-    assert (read_ids(world), read_offsets(world)) == (["a", "b", "d"], {"orders": {0: 1, 1: 1, 2: 2}})
+    assert (read_ids(world), read_offsets(world)) == (["a", "b", "d", "g"], {"orders": {0: 1, 1: 1, 2: 2, 3: 3}})
 
 
 @pytest.mark.parametrize("to", ["earliest", '{"orders": {"0": 0}}'])

@@ -88,6 +88,20 @@ def test_log_that_was_cut_is_told_with_the_place_of_the_cut_whether_it_has_grown
     assert read_status(world.open_session(PIPELINE))["tables"][0]["problem"] == str(error_info.value)
 
 
+def test_cut_of_several_partitions_is_told_with_all_that_was_read_behind_the_cuts(world: World) -> None:
+    for partition, has in ((0, 1), (1, 2)):
+        world.broker.elect("orders", partition, has)
+    produce(world, 8)
+    with pytest.raises(PositionLost) as error_info:
+        plan(world.open_session(PIPELINE))
+    for part in (
+        "topic=orders partition=0 position=3: the log was cut at offset=1",
+        "what was read from there on, 2 offsets, 3 offsets of 2 partitions in all, means other records now",
+        """tidegate rebase shop --to '{"orders": {"0": 1, "1": 2}}'""",
+    ):
+        assert part in str(error_info.value)
+
+
 def test_printed_way_out_reads_what_stands_behind_the_cut_and_the_next_election_is_no_other_cut(world: World) -> None:
     world.broker.elect("orders", partition=0, has=1)
     produce(world, 4, partition=0, name="new")
