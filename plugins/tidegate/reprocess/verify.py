@@ -151,8 +151,8 @@ def verify_table(session: Session, name: str, sample_per_million: int = WHOLE) -
 def verify_all(session: Session, name: str | None = None) -> list[Verification]:
     """Verify the table of that name, or each of the pipeline that can be verified; a warning names the others.
 
-    If a table differs or fails, the others are verified, and `SomeTables` is raised at the end. `NothingToDo` if none
-    can be verified.
+    If a table differs or fails, the others are verified, and `SomeTables` with all results is raised at the end.
+    `NothingToDo` if none can be verified.
     """
     refuse_template(session.pipeline, "verify")
     verifications = list[Verification]()
@@ -168,7 +168,7 @@ def verify_all(session: Session, name: str | None = None) -> list[Verification]:
         except TidegateError as problem:
             failures.append(problem)
     if failures:
-        raise join_tables("\n".join(map(str, failures)), map(type, failures))
+        raise join_tables("\n".join(map(str, failures)), map(type, failures), tuple(verifications))
     if not verifications:
         raise NothingToDo("\n".join(refusals))
     return verifications

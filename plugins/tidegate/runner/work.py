@@ -9,7 +9,7 @@ from typing import Protocol
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.config.pipeline_file import DEFAULTS_FILE
 from tidegate.connections import Resolve
-from tidegate.errors import NothingToDo, TidegateError
+from tidegate.errors import NothingToDo, SomeTables, TidegateError
 from tidegate.flush.flush import flush_planned, plan_flush, stage_new_batches
 from tidegate.flush.heartbeat import heartbeat, require_begun
 from tidegate.flush.maintain import MaintenanceReport, list_maintained_tables, maintain_all
@@ -205,8 +205,12 @@ class MaintenanceWork(_PipelineWork):
         # a table that fails keeps none of the others from it
         session = assemble_pipeline(self._place.include, self.pipeline, self._place.resolve)
         maintained = list[MaintenanceReport]()
-        maintain_all(session, list_maintained_tables(session), maintained.append)
-        return RunOutcome(maintenance_reports=tuple(maintained))
+        failure: TidegateError | None = None
+        try:
+            maintain_all(session, list_maintained_tables(session), maintained.append)
+        except SomeTables as error:
+            failure = error
+        return RunOutcome(maintenance_reports=tuple(maintained), failure=failure)
 
 
 class VerifyWork(_PipelineWork):
@@ -217,7 +221,10 @@ class VerifyWork(_PipelineWork):
 
     def run(self, at_least: int) -> RunOutcome:
         session = assemble_pipeline(self._place.include, self.pipeline, self._place.resolve)
-        return RunOutcome(verifications=tuple(verify_all(session)))
+        try:
+            return RunOutcome(verifications=tuple(verify_all(session)))
+        except SomeTables as error:
+            return RunOutcome(verifications=error.published, failure=error)
 
 
 class PublicationWork:

@@ -2,15 +2,17 @@
 
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from fakes import World, build_pipeline, build_table
-from tidegate.errors import NothingToDo, SomeTablesFailed
+from tidegate.errors import GiveUp, NothingToDo, SomeTablesFailed
 from tidegate.jobs.maintain_job import MaintainJob
 from tidegate.runner import work as work_module
 from tidegate.runner.pipeline_files import PipelineFiles, PublicationFiles
-from tidegate.runner.work import FlushWork, HeartbeatWork, MaintenanceWork, Place, RunOutcome, StageWork
+from tidegate.runner.schedule import Schedule
+from tidegate.runner.work import FlushWork, HeartbeatWork, MaintenanceWork, Place, RunOutcome, StageWork, VerifyWork
 from tidegate.runner.worker import Shared, Slots, Worker
 from tidegate.spec.runtime import Maintenance
 
@@ -181,3 +183,49 @@ def test_table_that_fails_keeps_no_other_from_its_compaction(include: Path, monk
             work.run(0)
     compacted_tables = [job.table for job in world.engine.jobs if isinstance(job, MaintainJob)]
     assert compacted_tables == ["lake.shop.Orders"]
+
+
+class Told:
+    """A reporter that notes the tables of each run, and each failure."""
+
+    def __init__(self) -> None:
+        self.tables, self.failures = list[str](), list[str]()
+
+    def report_run(self, work: Any, outcome: RunOutcome) -> None:
+        self.tables += [entry.table for entry in (*outcome.maintenance_reports, *outcome.verifications)]
+
+    def report_failure(self, work: Any, streak: Any) -> None:
+        self.failures.append(streak.reason)
+
+    def report_recovery(self, work: Any, streak: Any) -> None:
+        self.failures.append("over")
+
+
+@pytest.mark.parametrize("kind", [MaintenanceWork, VerifyWork])
+def test_tables_that_went_well_are_told_beside_the_one_that_failed(
+    include: Path, monkeypatch: pytest.MonkeyPatch, kind: Any
+) -> None:
+    names = [f"lake.shop.{name}" for name in ("First", "second", "third")]
+    pipeline = build_pipeline(*map(build_table, names))
+    failing = {names[1]}
+
+    def verify_table(session: Any, name: str) -> Any:
+        if name in failing:
+            raise GiveUp(f"{name} cannot be read")
+        return SimpleNamespace(table=name, wrong=0)
+
+    monkeypatch.setattr("tidegate.reprocess.verify.verify_table", verify_table)
+    monkeypatch.setattr("tidegate.flush.maintain.maintain", verify_table)
+    monkeypatch.setattr(work_module, "list_maintained_tables", lambda session: names)
+    monkeypatch.setattr(work_module, "assemble_pipeline", lambda *_, **__: World().open_session(pipeline))
+    told, now = Told(), [1e9]
+    place = Place(include, lambda _: None, PipelineFiles(include), PublicationFiles(include))
+    worker = Worker(kind(place, "orders"), Shared(Slots(1), threading.Event(), told, lambda: now[0]))
+    monkeypatch.setattr(worker.work, "read_schedule", lambda: Schedule(60))
+    worker.step()
+    assert (told.tables, told.failures) == ([names[0], names[2]], [f"{names[1]} cannot be read"])
+    failing.clear()
+    told.tables.clear()
+    now[0] += 60
+    worker.step()
+    assert (told.tables, told.failures[1:]) == (names, ["over"])
