@@ -1,6 +1,7 @@
 """The ports `Engine` and `Sql` in memory: jobs and statements are JSON, and Python does what they say."""
 
 import json
+import re
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from itertools import takewhile
@@ -72,11 +73,23 @@ class MemoryEngine(StageRunner, MergeRunner):
                 elif "dead_letters" in statement["statement"]:
                     write_dead_letters(self.destination, statement)
                 elif not self._create(statement):
+                    self._check_columns(statement)
                     self.merge_rows(statement, summary)
                 hit_failpoint("job.statement")
             if job.questions is not None:
                 write_answers(job.questions, self.destination, self.conditions)
                 hit_failpoint("job.audited")
+
+    def _check_columns(self, statement: dict[str, Any]) -> None:
+        """A merge names no column that its rows were staged without: Spark would not find it."""
+        attempts = {attempt for _, attempt in statement["parts"]}
+        for table in (table for job in self.stages for table in job.tables if table.attempt in attempts):
+            staged_columns = (*table.key_columns, *table.value_columns)
+            names = {name.casefold() for name in (*(column.name for column in staged_columns), *table.metadata)}
+            expressions = statement.get("expressions", {})
+            for name in statement["values"] if table.select is None else ():
+                read = re.findall("`([^`]+)`", expressions[name]) if name in expressions else [name]
+                assert not read or names & {field.casefold() for field in read}, f"{name} was not staged: {names}"
 
     @property
     def merges(self) -> list[StatementsJob]:
