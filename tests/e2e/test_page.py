@@ -219,6 +219,39 @@ def test_stuck_pipeline_says_why_and_which_ways_lead_out(admin: Page, scene: Sce
     expect(action_row).to_contain_text("admin")
 
 
+@pytest.mark.repeats("integration/test_approve.py::test_flood_of_deletes_waits_until_it_is_approved[plain]")
+@pytest.mark.usefixtures("flushed")
+def test_flood_of_deletes_is_held_rejected_and_then_approved_by_clicks(admin: Page, scene: Scene) -> None:
+    file = scene.folder / "include" / "pipelines" / "letters.yaml"
+    table = "  - name: lake.e2e.letters\n"
+    file.write_text(file.read_text().replace(table, table + "    approve: {deletes_over: 10%}\n"))
+    there = read_amounts(scene)
+    scene.produce_text("letters", dict.fromkeys(there))
+    admin.goto(f"{scene.stack.airflow_url}/tidegate/pipelines/letters")
+    admin.get_by_role("button", name="Flush now").click()
+    card = admin.get_by_role("region", name="What to do")
+    expect(card).to_contain_text("bin/tidegate approve letters --table lake.e2e.letters", timeout=300_000)
+    keep(admin, "held")
+    for label, effect in (
+        ("Reject", "the batch stays staged, and nothing of the table is published"),
+        ("Approve", "the next flush publishes the batch, if its diff is still this one"),
+    ):
+        card.get_by_role("button", name=label).click()
+        dialog = admin.get_by_role("dialog")
+        expect(dialog.get_by_label("Preview")).to_contain_text("held by deletes_over=10%")
+        expect(dialog.get_by_label("Preview")).to_contain_text(f"deleted={len(there)} ")
+        keep(admin, f"{label.lower()}-preview")
+        dialog.get_by_role("button", name=label).click()
+        expect(dialog).to_contain_text(f"Done: {effect}")
+        dialog.get_by_role("button", name="Close").click()
+        assert read_amounts(scene) == there
+    admin.get_by_role("button", name="Flush now").click()
+    wait_until(lambda: read_amounts(scene) == {}, "the flush that publishes what was approved")
+    actions = admin.get_by_role("table", name="What people did")
+    for verdict in ("reject", "approve"):
+        expect(actions.get_by_role("row").filter(has_text=verdict)).to_contain_text("admin")
+
+
 def keep_whole(admin: Page, scene: Scene) -> None:
     """The same page outside of Airflow's frame, where all of it is to be seen."""
     window = admin.context.new_page()
