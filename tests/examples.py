@@ -1,7 +1,8 @@
-"""How much is tried: a tenth of a property's examples and a part of a walk in `make test`, all in `make test-long`.
+"""How much is tried: a tenth of a property's examples and a part of a walk in `make test`, more in `make test-long`.
 
 The first ones are the same in both where a test asks for the same examples each time. What `make test-long` runs
-besides (repeats, walks of crashes, guards, failures of the night) is spread over some days, so that one run ends.
+besides (repeats, cases of grids and walks, guards, failures of the night) is spread over some days, so that one run
+ends; all examples of properties are tried in each.
 """
 
 import os
@@ -28,7 +29,7 @@ def choose_number(all_of_them: int) -> int:
 
 
 def choose_walk_cases(all_of_them: Sequence[T], *subject: str | int) -> list[T]:
-    """Of the cases of a walk every fifteenth one, or all in `make test-long` and `make test-mutations`.
+    """Of the cases of a walk every fifteenth one, today's too in `make test-long`, and all in `make test-mutations`.
 
     Which ones is decided by the subject of the walk: walks of many subjects meet each case between them.
     """
@@ -36,11 +37,16 @@ def choose_walk_cases(all_of_them: Sequence[T], *subject: str | int) -> list[T]:
 
 
 def choose_part(all_of_them: Sequence[T], first: int, parts: int) -> list[T]:
-    """Of the cases of a grid's row those at `first`, `first` + `parts` and so on, or all in `make test-long`.
+    """Of the cases of a grid's row those at `first`, `first` + `parts` and so on; in `make test-long` today's, too.
 
     Where `first` is the row's number, `parts` rows beside each other meet each case of the grid's columns once.
     """
-    return list(all_of_them) if os.environ.get(ALL) == "all" else list(all_of_them[first % parts :: parts])
+    is_long = os.environ.get(ALL) == "all"
+    return [
+        case
+        for number, case in enumerate(all_of_them)
+        if (number - first) % parts == 0 or (is_long and _is_number_of_today(number))
+    ]
 
 
 def choose_calls(before: int, first: int = 1) -> range:
@@ -53,5 +59,8 @@ def choose_calls(before: int, first: int = 1) -> range:
 
 def is_of_today(name: str) -> bool:
     """Whether the run of this day meets what has the name: each is met on one of `DAYS` days that follow each other."""
-    days = int(os.environ.get(DAYS) or 1)
-    return (zlib.crc32(name.encode()) + int(os.environ.get(DAY) or 0)) % days == 0
+    return _is_number_of_today(zlib.crc32(name.encode()))
+
+
+def _is_number_of_today(number: int) -> bool:
+    return (number + int(os.environ.get(DAY) or 0)) % int(os.environ.get(DAYS) or 1) == 0

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from examples import DAY, DAYS, is_of_today
+from examples import ALL, DAY, DAYS, choose_part, is_of_today
 
 TESTS = Path(__file__).parents[1]
 
@@ -63,3 +63,23 @@ def test_each_repeat_is_met_on_one_of_the_days_over_which_they_are_spread(monkey
     assert all(0 < len(of_day) < 30 for of_day in met)
     monkeypatch.delenv(DAYS)
     assert all(map(is_of_today, names))
+
+
+def test_each_case_of_a_grid_is_met_on_one_of_the_days_and_the_quick_ones_on_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cases = [f"case {number}" for number in range(20)]
+    quick = cases[5::9]
+    for name in (ALL, DAYS):
+        monkeypatch.delenv(name, raising=False)
+    assert choose_part(cases, 14, 9) == quick
+    monkeypatch.setenv(ALL, "all")
+    assert choose_part(cases, 14, 9) == cases
+    monkeypatch.setenv(DAYS, "6")
+    others = []
+    for day in range(20_788, 20_794):
+        monkeypatch.setenv(DAY, str(day))
+        met = choose_part(cases, 14, 9)
+        assert set(quick) < set(met) < set(cases)
+        others += [case for case in met if case not in quick]
+    assert sorted(others) == sorted(set(cases) - set(quick))
