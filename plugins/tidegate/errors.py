@@ -143,7 +143,7 @@ def join_tables(
     return (SomeTablesDelayed if is_passing else SomeTablesFailed)(message, published)
 
 
-def join_errors(errors: Sequence[GiveUp | RetryLater]) -> GiveUp | RetryLater:
+def join_errors(errors: Sequence[TidegateError]) -> TidegateError:
     """Return one error with a line for each reason: of the kind of the first that may pass, else of the first."""
     first = next((error for error in errors if isinstance(error, RetryLater)), errors[0])
     reasons = dict.fromkeys(map(str, errors))

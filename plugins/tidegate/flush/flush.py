@@ -1,9 +1,9 @@
 """One whole flush without a scheduler: the steps in order, as the DAG runs them; and each of its two halves."""
 
 import logging
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,6 +15,7 @@ from tidegate.errors import (
     SomeTables,
     TidegateError,
     find_kind,
+    join_errors,
     join_tables,
 )
 from tidegate.flush.clean_up import CleanUpReport, clean_up, compact
@@ -76,11 +77,12 @@ def flush_planned(session: Session, flush_plan: Plan, merges_at_once: int, *, co
     With `compacts` also compact the tables that are due, whichever others fail: clean_up tells so once.
     """
     settle_start(session)
-    try:
-        staged_batches, refused_staging = stage_tables(session, flush_plan)
-    except GiveUp:
-        _clean_up_behind_failure(session)  # attempts that nobody will merge
-        raise
+    with _tell_refused(flush_plan):
+        try:
+            staged_batches, refused_staging = stage_tables(session, flush_plan)
+        except GiveUp:
+            _clean_up_behind_failure(session)  # attempts that nobody will merge
+            raise
     session = _add_new_tables(session, staged_batches)
     queues = _merge_all(session, group_by_table(staged_batches), merges_at_once)
     published = tuple(batch for queue in queues for batch in queue.published)
@@ -108,6 +110,18 @@ def flush_planned(session: Session, flush_plan: Plan, merges_at_once: int, *, co
         raise held[0]
     # where nothing could be staged, another flush at once could not either
     return FlushResult(published, held, reports, flush_plan.offsets_left if staged_batches else 0)
+
+
+@contextmanager
+def _tell_refused(planned: Plan) -> Iterator[None]:
+    """Where no other table can be staged, name those that the plan refused too: the error is all that a run says."""
+    try:
+        yield
+    except GiveUp as error:
+        if not planned.refusals:
+            raise
+        refused = [(find_kind(refusal.kind) or GiveUp)(refusal.message) for refusal in planned.refusals]
+        raise join_errors([error, *refused]) from error
 
 
 def _clean_up_behind_failure(session: Session) -> None:
@@ -193,7 +207,8 @@ def stage_new_batches(session: Session, report: Callable[[Plan], None] = lambda 
     stage_plan = plan_stage(session)
     report(stage_plan)
     settle_start(session)
-    batches, refused = stage_tables(session, stage_plan)
+    with _tell_refused(stage_plan):
+        batches, refused = stage_tables(session, stage_plan)
     refusals = [*stage_plan.refusals, *refused]
     failure = None
     if refusals:

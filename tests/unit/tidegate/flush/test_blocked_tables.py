@@ -7,9 +7,10 @@ from functools import partial
 
 import pytest
 from examples import choose_calls
-from fakes import Crash, CrashAt, FailsToMerge, PauseAt, World, build_pipeline, build_table
+from fakes import BAD, Crash, CrashAt, FailsToMerge, PauseAt, World, build_pipeline, build_table
 from fakes.draining import drain
 from tidegate.errors import (
+    BadRecord,
     ConfigurationError,
     GiveUp,
     NothingToDo,
@@ -24,6 +25,7 @@ from tidegate.flush.flush import flush, stage_new_batches
 from tidegate.flush.heartbeat import commit_offsets, heartbeat
 from tidegate.flush.plan import plan
 from tidegate.monitoring.status import read_status
+from tidegate.ports.session import Session
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.spec.pipeline import Heartbeat, Pipeline
 from tidegate.spec.source import Start
@@ -317,6 +319,20 @@ def test_all_tables_refused_are_tried_again_where_one_of_the_reasons_may_pass(wo
     rolled_back, unavailable = str(error_info.value).splitlines()
     assert f"table={ORDERS} was rolled back" in rolled_back
     assert f"topics=['{OTHER}']" in unavailable
+
+
+@pytest.mark.parametrize("run", [flush, stage_new_batches])
+def test_table_that_the_plan_refuses_is_told_beside_one_that_cannot_be_staged(
+    world: World, run: Callable[[Session], object]
+) -> None:
+    roll_back(world, ORDERS)
+    world.broker.produce("orders", {"id": "b"}, BAD)
+    for _ in range(2):
+        with pytest.raises(BadRecord) as error_info:
+            run(world.open_session(TWO))
+        unreadable, rolled_back = str(error_info.value).splitlines()
+        assert f"table={COPY} batch=3: 1 record cannot be decoded" in unreadable
+        assert f"table={ORDERS} was rolled back" in rolled_back
 
 
 def test_only_table_of_a_pipeline_raises_the_reason_itself(world: World) -> None:
