@@ -681,7 +681,7 @@ def test_publish_is_refused_when_the_schema_changed(kit: Kit) -> None:
 
 @pytest.mark.guard(
     "a rollback is detected by the tag",
-    file="plugins/tidegate/adapters/iceberg/position.py",
+    file="plugins/tidegate/adapters/iceberg/table_state.py",
     text="rolled_back = recorded is not None and (",
     off="rolled_back = recorded is None and (",
     case="iceberg",
@@ -901,7 +901,7 @@ def test_positions_are_told_of_the_snapshots_that_the_table_stands_on_and_others
 
 @pytest.mark.guard(
     "a clean-up drops branches and no tag",
-    file="plugins/tidegate/adapters/iceberg/position.py",
+    file="plugins/tidegate/adapters/iceberg/table_state.py",
     text=" if ref.snapshot_ref_type == SnapshotRefType.BRANCH]",
     off="]",
     case="iceberg",
@@ -1315,7 +1315,7 @@ def test_table_of_ours_is_known_by_its_mark(kit: Kit) -> None:
 
 @pytest.mark.guard(
     "a table without our mark is not ours",
-    file="plugins/tidegate/adapters/iceberg/position.py",
+    file="plugins/tidegate/adapters/iceberg/table_state.py",
     text="    check_mark(name, owner, owner.properties, properties)\n",
     off="",
     case="iceberg",

@@ -31,7 +31,10 @@ from tidegate.adapters.iceberg.files import remove_file, remove_old_metadata
 from tidegate.adapters.iceberg.format_version import ROW_ID_VERSION
 from tidegate.adapters.iceberg.lineage import Lineage, read_summary
 from tidegate.adapters.iceberg.metadata_document import RETENTION_FIELDS
-from tidegate.adapters.iceberg.position import (
+from tidegate.adapters.iceberg.pruning import KeyRange, find_key_ranges
+from tidegate.adapters.iceberg.pyiceberg_private import SnapshotWithoutRows, get_updates, write_data_files
+from tidegate.adapters.iceberg.reparent import NewParent, ReparentedSnapshot, WrittenFiles, find_written_files
+from tidegate.adapters.iceberg.table_state import (
     compare_with_tag,
     find_values_rolled_back,
     list_attempt_branches,
@@ -39,9 +42,6 @@ from tidegate.adapters.iceberg.position import (
     read_ref_head,
     read_snapshot_line,
 )
-from tidegate.adapters.iceberg.pruning import KeyRange, find_key_ranges
-from tidegate.adapters.iceberg.pyiceberg_private import SnapshotWithoutRows, get_updates, write_data_files
-from tidegate.adapters.iceberg.reparent import NewParent, ReparentedSnapshot, WrittenFiles, find_written_files
 from tidegate.adapters.port_errors import format_one_line
 from tidegate.errors import CommitRefused, ConfigurationError, OutcomeUnknown
 from tidegate.failpoints import hit_failpoint

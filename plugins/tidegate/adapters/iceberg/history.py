@@ -20,7 +20,7 @@ from tidegate.adapters.iceberg.catalog import IcebergPort, create_namespace, for
 from tidegate.adapters.iceberg.commit import commit, replace_files
 from tidegate.adapters.iceberg.errors import translate_iceberg_errors
 from tidegate.adapters.iceberg.files import list_snapshot_files, remove_file
-from tidegate.adapters.iceberg.position import claim, list_backfill_branches
+from tidegate.adapters.iceberg.table_state import claim, list_backfill_branches
 from tidegate.errors import CommitRefused
 from tidegate.failpoints import hit_failpoint
 from tidegate.model import resource_names

@@ -12,7 +12,7 @@ from tidegate.adapters.iceberg.catalog import Catalogs
 from tidegate.adapters.iceberg.errors import judge_error, translate_iceberg_errors
 from tidegate.adapters.iceberg.format_version import UnknownMetadata
 from tidegate.adapters.iceberg.lineage import Lineage, read_summary
-from tidegate.adapters.iceberg.position import POSITION_PATTERN, list_branches, read_ref_head
+from tidegate.adapters.iceberg.table_state import POSITION_PATTERN, list_branches, read_ref_head
 from tidegate.adapters.iceberg.types import to_columns
 from tidegate.adapters.port_errors import to_unexpected_error
 from tidegate.errors import GiveUp, TidegateError

@@ -38,8 +38,8 @@ from tidegate.adapters.iceberg.files import (
     remove_file,
 )
 from tidegate.adapters.iceberg.lineage import parse_batch, read_summary
-from tidegate.adapters.iceberg.position import check_removable
 from tidegate.adapters.iceberg.pyiceberg_private import get_updates
+from tidegate.adapters.iceberg.table_state import check_removable
 from tidegate.errors import CommitRefused, RetryLater
 from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.stage_outcome import RecordExplanation, StageOutcome

@@ -17,7 +17,6 @@ from tidegate.adapters.iceberg.errors import translate_iceberg_errors
 from tidegate.adapters.iceberg.files import count_live_rows, measure_files
 from tidegate.adapters.iceberg.format_version import refuse_removal_of_rows
 from tidegate.adapters.iceberg.history import forget_snapshots
-from tidegate.adapters.iceberg.position import build_state, claim, list_branch_pipelines
 from tidegate.adapters.iceberg.pruning import (
     are_keys_worth_naming,
     find_key_ranges,
@@ -26,6 +25,7 @@ from tidegate.adapters.iceberg.pruning import (
     name_keys,
 )
 from tidegate.adapters.iceberg.schema import evolve_schema, list_limits, list_limits_of_new, refuse_unreadable
+from tidegate.adapters.iceberg.table_state import build_state, claim, list_branch_pipelines
 from tidegate.adapters.iceberg.types import clamp_times
 from tidegate.model.merge_input import MergeInput
 from tidegate.model.ownership import KIND_PROPERTY, MEMORY_KINDS, Ownership

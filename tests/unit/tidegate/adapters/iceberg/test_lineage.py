@@ -13,8 +13,8 @@ from pyiceberg.types import LongType, NestedField, StructType
 from tidegate.adapters.iceberg.catalog import Catalogs
 from tidegate.adapters.iceberg.files import measure_files
 from tidegate.adapters.iceberg.lineage import Lineage, find_emptied_columns
-from tidegate.adapters.iceberg.position import build_state, find_values_rolled_back, list_branch_pipelines
 from tidegate.adapters.iceberg.snapshots import IcebergSnapshots
+from tidegate.adapters.iceberg.table_state import build_state, find_values_rolled_back, list_branch_pipelines
 from tidegate.model.position import Position
 
 COUNT = 2000

@@ -11,8 +11,8 @@ from pyiceberg.transforms import IdentityTransform, VoidTransform
 from pyiceberg.types import LongType, NestedField, StringType
 from tidegate.adapters.iceberg.catalog import Catalogs
 from tidegate.adapters.iceberg.commit import append_snapshot_without_rows
-from tidegate.adapters.iceberg.position import build_state
 from tidegate.adapters.iceberg.reparent import NewParent, ReparentedSnapshot, WrittenFiles
+from tidegate.adapters.iceberg.table_state import build_state
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "part", StringType()))
 BY_PART = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "part"))
