@@ -23,9 +23,9 @@ from tidegate.schema.data_types import Column, format_type, parse_type
 from tidegate.schema.evolution import find_missing_path, to_struct
 from tidegate.table.approval import clear_approval
 from tidegate.table.columns import list_destination_columns, list_identifier_columns
-from tidegate.table.compatibility import build_row_properties, check_mergeable
+from tidegate.table.compatibility import build_row_properties, check_is_destination, check_mergeable
 from tidegate.table.coverage import extend_coverage
-from tidegate.table.position import check_is_destination, check_not_overtaken, resolve_position
+from tidegate.table.position import check_not_overtaken, resolve_position
 from tidegate.table.queue import check_shape, publishes_without_rows
 from tidegate.table.session import TableSession, open_table
 

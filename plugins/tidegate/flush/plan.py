@@ -41,7 +41,6 @@ from tidegate.ports.session import Session
 from tidegate.spec.runtime import UseWhen
 from tidegate.table.log import explain_no_row_topics, read_known_log
 from tidegate.table.observed_table import ObservedTable, TableWithLog, attach_log, observe_tables
-from tidegate.table.position import check_truncates_are_ordered
 from tidegate.table.queue import (
     combine_batches,
     count_mergeable,
@@ -272,7 +271,7 @@ def _list_table_batches(observed: TableWithLog, fresh: PlannedBatch | None, scop
 def _plan_new_batch(session: Session, observed: TableWithLog, new: _NewBatches) -> PlannedBatch | None:
     table = observed.spec
     kafka_log = observed.log
-    check_truncates_are_ordered(observed, kafka_log)
+    _check_truncates_are_ordered(observed)
     start = resolve_batch_start(observed)
     log_end = new.sizer.find_end(start, kafka_log.end)
     ranges = new.sizer.choose_ranges(start, log_end)
@@ -297,6 +296,17 @@ def _plan_new_batch(session: Session, observed: TableWithLog, new: _NewBatches) 
         superseded_share=share,
         added=observed.queue[-1].added if observed.queue else (),
     )
+
+
+def _check_truncates_are_ordered(observed: TableWithLog) -> None:
+    counts = {topic: len(partitions) for topic, partitions in observed.log.end.items()}
+    several = next((topic for topic, count in counts.items() if count > 1), None)
+    if observed.spec.value.applies_truncates and several is not None:
+        raise GiveUp(
+            f"{observed.prefix}: topic={several} has partitions={counts[several]}, and "
+            "value.truncate: apply needs one: between partitions nobody can tell which rows are older than a truncate; "
+            "set value.truncate: refuse or ignore, or produce to a topic of one partition"
+        )
 
 
 def _classify_watermark(observed: TableWithLog, reached_offsets: Offsets | None, ranges: Ranges) -> WatermarkSide:

@@ -22,9 +22,9 @@ from tidegate.model import resource_names
 from tidegate.model.batch import Refusal, StagedBatch
 from tidegate.ports.session import Session
 from tidegate.spec.table import TableMode
-from tidegate.table.compatibility import check_mergeable
+from tidegate.table.compatibility import check_is_destination, check_mergeable
 from tidegate.table.observed_table import ObservedTable, observe_tables
-from tidegate.table.position import check_is_destination, resolve_position
+from tidegate.table.position import resolve_position
 from tidegate.table.queue import check_shape, combine_batches, has_rows
 from tidegate.table.session import TableSession, expand_template, open_table
 

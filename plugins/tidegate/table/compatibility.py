@@ -7,7 +7,7 @@ fail the merge of its whole batch, so each value is checked while it is staged; 
 import json
 from collections.abc import Iterable, Iterator
 
-from tidegate.errors import ConfigurationError, IncompatibleSchema
+from tidegate.errors import ConfigurationError, GiveUp, IncompatibleSchema
 from tidegate.model import resource_names
 from tidegate.model.offsets import Ranges
 from tidegate.model.table_state import FolderLimit, TableState
@@ -78,6 +78,15 @@ def check_compatible(table: TableSession, ranges: Ranges) -> None:
         busy = [(topic, partition, start) for topic, partition, start, end in ranges if end > start]
         first = "; the first record that it concerns: topic={} partition={} offset={}".format(*busy[0]) if busy else ""
         raise IncompatibleSchema(f"pipeline={table.pipeline.name} {error}{first}") from None
+
+
+def check_is_destination(place: str, state: TableState | None) -> None:
+    """Raise `GiveUp` if the destination is a table that the product made for itself."""
+    if state is not None and state.kind:
+        raise GiveUp(
+            f"{place}: the table is one of Tidegate's own, kind={state.kind}, of another pipeline or destination; "
+            "nothing was changed; rename this destination in the pipeline file"
+        )
 
 
 def check_mergeable(table: TableSession) -> None:

@@ -413,24 +413,3 @@ def resolve_next_start(table: TableSession, position: Position, log: Log) -> Off
             "if that is harmless here, set on_partition_growth: accept"
         )
     return merge_offsets(log.begin, position.offsets)
-
-
-def check_truncates_are_ordered(table: TableSession, log: Log) -> None:
-    """Raise `GiveUp` if truncates are applied and the topic has several partitions: no offset orders them."""
-    counts = {topic: len(partitions) for topic, partitions in log.end.items()}
-    several = next((topic for topic, count in counts.items() if count > 1), None)
-    if table.spec.value.applies_truncates and several is not None:
-        raise GiveUp(
-            f"{table.prefix}: topic={several} has partitions={counts[several]}, and "
-            "value.truncate: apply needs one: between partitions nobody can tell which rows are older than a truncate; "
-            "set value.truncate: refuse or ignore, or produce to a topic of one partition"
-        )
-
-
-def check_is_destination(place: str, state: TableState | None) -> None:
-    """Raise `GiveUp` if the destination is a table that the product made for itself."""
-    if state is not None and state.kind:
-        raise GiveUp(
-            f"{place}: the table is one of Tidegate's own, kind={state.kind}, of another pipeline or destination; "
-            "nothing was changed; rename this destination in the pipeline file"
-        )

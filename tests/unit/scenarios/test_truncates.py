@@ -117,8 +117,8 @@ def test_truncate_is_refused_where_another_pipeline_writes_the_table(world: Worl
 
 @pytest.mark.guard(
     "a truncate is applied in a topic of one partition alone",
-    file="plugins/tidegate/table/position.py",
-    text="    if table.spec.value.applies_truncates and several is not None:\n",
+    file="plugins/tidegate/flush/plan.py",
+    text="    if observed.spec.value.applies_truncates and several is not None:\n",
     off="    if False:\n",
 )
 def test_topic_of_several_partitions_is_refused_before_anything_is_staged() -> None:
