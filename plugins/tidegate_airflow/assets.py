@@ -38,7 +38,7 @@ def build_backlog_alias(pipeline: str) -> AssetAlias:
 
 
 def emit_backlog_event(context: Context, pipeline: str, asked: Mapping[str, Any] | None = None) -> None:
-    """Let the next run begin as soon as it can; `asked` are the words of its form."""
+    """Let the next run begin as soon as it can; `asked` are the parameters of its form."""
     extra = {"asked": dict(asked or {})}
     context["outlet_events"][build_backlog_alias(pipeline)].add(build_backlog_asset(pipeline), extra=extra)
 

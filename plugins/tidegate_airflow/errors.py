@@ -1,7 +1,7 @@
 """What becomes of each kind of failure in Airflow: a retry, a skip, or a red task that waits for a person."""
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -61,26 +61,26 @@ def push_failure_reason(reason: dict[str, Any]) -> None:
         log.warning("the reason was not stored as a result of the task: %s", type(failure).__name__)
 
 
-def read_form_words(context: Context, known_words: Iterable[str]) -> dict[str, Any]:
+def read_form_params(context: Context, known_names: Collection[str]) -> dict[str, Any]:
     """Return what a run was asked for.
 
-    `AirflowFailException` for a word that is not in the form, and for one that Airflow holds back.
+    `AirflowFailException` for a parameter that is not in the form, and for one that Airflow did not pass on.
     """
-    from tidegate.reprocess.request import refuse_strange_words
+    from tidegate.reprocess.request import refuse_unknown_params
 
-    words = dict(context["params"])
+    params = dict(context["params"])
     run_conf = getattr(context.get("dag_run"), "conf", None) or {}
-    foreign_words = sorted(word for word, value in run_conf.items() if word not in words or words[word] != value)
+    lost_names = sorted(name for name, value in run_conf.items() if name not in params or params[name] != value)
     with raise_airflow_errors():
         # the form's own values would be used instead: all dead letters for those that were chosen
-        if foreign_words:
+        if lost_names:
             raise ConfigurationError(
-                f"{', '.join(f'{word}={run_conf[word]}' for word in foreign_words)}: Airflow does not pass "
+                f"{', '.join(f'{name}={run_conf[name]}' for name in lost_names)}: Airflow does not pass "
                 "these parameters on; nothing was done; set [core] dag_run_conf_overrides_params = True, "
                 "which is Airflow's default, for schedulers and workers, and start the run again"
             )
-        refuse_strange_words(words, known_words)
-    return words
+        refuse_unknown_params(params, known_names)
+    return params
 
 
 def require_result(result: Any, task: str) -> None:

@@ -1,6 +1,6 @@
 """What a form asks for: the action and its parameters; refuses those that do not fit."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -19,7 +19,7 @@ from tidegate.reprocess.skip import propose_skip
 from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms
 from tidegate.table.approval import DecisionKind
 
-LETTER_WORDS = ("table", "topic", "reason", "since", "offsets")
+LETTER_PARAM_NAMES = ("table", "topic", "reason", "since", "offsets")
 
 
 class ActionKind(StrEnum):
@@ -50,63 +50,61 @@ FORMS = {
     ActionKind.SKIP: ActionForm(
         ("at", "table"),
         ("at",),
-        lambda session, words: propose_skip(session, parse_address(words["at"], "at"), words.get("table")),
+        lambda session, params: propose_skip(session, parse_address(params["at"], "at"), params.get("table")),
     ),
     ActionKind.UNDO_ROLLBACK: ActionForm(
         ("table", "discard_foreign"),
         (),
-        lambda session, words: propose_undo(
-            session, words.get("table"), discard_foreign=bool(words.get("discard_foreign"))
+        lambda session, params: propose_undo(
+            session, params.get("table"), discard_foreign=bool(params.get("discard_foreign"))
         ),
     ),
     ActionKind.REWIND: ActionForm(
-        ("table",), (), lambda session, words: propose_answer(session, "rewind", words.get("table"))
+        ("table",), (), lambda session, params: propose_answer(session, "rewind", params.get("table"))
     ),
     ActionKind.KEEP: ActionForm(
-        ("table",), (), lambda session, words: propose_answer(session, "keep", words.get("table"))
+        ("table",), (), lambda session, params: propose_answer(session, "keep", params.get("table"))
     ),
     ActionKind.REBASE: ActionForm(
-        ("to", "table"), ("to",), lambda session, words: propose_rebase(session, words["to"], words.get("table"))
+        ("to", "table"), ("to",), lambda session, params: propose_rebase(session, params["to"], params.get("table"))
     ),
     ActionKind.DISCARD: ActionForm(
-        (*LETTER_WORDS, "because"),
+        (*LETTER_PARAM_NAMES, "because"),
         ("because",),
-        lambda session, words: propose_discard(session, build_letter_filter(words), words["because"]),
+        lambda session, params: propose_discard(session, build_letter_filter(params), params["because"]),
     ),
     ActionKind.APPROVE: ActionForm(
-        ("table",), (), lambda session, words: propose_decision(session, DecisionKind.APPROVE, words.get("table"))
+        ("table",), (), lambda session, params: propose_decision(session, DecisionKind.APPROVE, params.get("table"))
     ),
     ActionKind.REJECT: ActionForm(
         ("table", "skip"),
         (),
-        lambda session, words: propose_reject(session, words.get("table"), skip=bool(words.get("skip"))),
+        lambda session, params: propose_reject(session, params.get("table"), skip=bool(params.get("skip"))),
     ),
     ActionKind.LOOK: ActionForm(
         ("around", "table"),
         ("around",),
-        lambda session, words: propose_look(session, words["around"], words.get("table")),
+        lambda session, params: propose_look(session, params["around"], params.get("table")),
     ),
     ActionKind.EXPLAIN: ActionForm(
         ("key", "table"),
         ("key",),
-        lambda session, words: propose_explain(session, words["key"], words.get("table")),
+        lambda session, params: propose_explain(session, params["key"], params.get("table")),
     ),
 }
 
 
-def refuse_strange_words(given_words: Iterable[str], known: Iterable[str]) -> None:
-    """`ConfigurationError` for unknown parameters."""
-    words = tuple(known)
-    strange = sorted(set(given_words) - set(words))
+def refuse_unknown_params(given: Iterable[str], known: Collection[str]) -> None:
+    unknown = sorted(set(given) - set(known))
     # a program that misspells one would ask for more than it means
-    if strange:
+    if unknown:
         raise ConfigurationError(
-            f"{', '.join(strange)}: unknown parameter; there are: {', '.join(words)}; nothing was changed"
+            f"{', '.join(unknown)}: unknown parameter; there are: {', '.join(known)}; nothing was changed"
         )
 
 
-WORDS = tuple(dict.fromkeys(word for form in FORMS.values() for word in form.params))
-FORM_WORDS = ("action", "preview", *WORDS, "previewed")
+ACTION_PARAM_NAMES = tuple(dict.fromkeys(name for form in FORMS.values() for name in form.params))
+FORM_PARAM_NAMES = ("action", "preview", *ACTION_PARAM_NAMES, "previewed")
 
 
 def propose_action(session: Session, params: Mapping[str, Any]) -> ProposedAction:
@@ -114,25 +112,25 @@ def propose_action(session: Session, params: Mapping[str, Any]) -> ProposedActio
 
     `ConfigurationError` for one that the action does not take, and for a missing one.
     """
-    word: Any = params.get("action")
+    action: Any = params.get("action")
     try:
-        kind = ActionKind(word)
+        kind = ActionKind(action)
     except ValueError as error:
-        raise ConfigurationError(f"action={word}: unknown action; there are: {', '.join(ActionKind)}") from error
+        raise ConfigurationError(f"action={action}: unknown action; there are: {', '.join(ActionKind)}") from error
     form = FORMS[kind]
-    words = {word: params[word] for word in WORDS if params.get(word)}
-    strange = [f"{word}={words[word]}" for word in words if word not in form.params]
+    given = {name: params[name] for name in ACTION_PARAM_NAMES if params.get(name)}
+    strange = [f"{name}={value}" for name, value in given.items() if name not in form.params]
     if strange:
         raise ConfigurationError(
             f"action={kind} does not take {', '.join(strange)}; its parameters are: {', '.join(form.params)}; nothing "
             "was changed"
         )
-    missing = [word for word in form.required_params if word not in words]
+    missing = [name for name in form.required_params if name not in given]
     if missing:
         raise ConfigurationError(
             f"action={kind}: missing parameter: {', '.join(missing)}; nothing was changed; give it"
         )
-    return form.propose(session, words)
+    return form.propose(session, given)
 
 
 def check_unchanged(action: ProposedAction, digest: str) -> None:
@@ -145,7 +143,7 @@ def check_unchanged(action: ProposedAction, digest: str) -> None:
 
 
 def refuse_unseen_repeat(kind: str, digest: str) -> None:
-    """`GiveUp` for a cleared run without a preview: it may be done already, and its words may mean something else."""
+    """`GiveUp` for a cleared run without a preview: it may be done already, or mean something else by now."""
     if not digest:
         raise GiveUp(
             f"action={kind}: this run was cleared, and it names no preview; what it was started for may be "
@@ -154,16 +152,16 @@ def refuse_unseen_repeat(kind: str, digest: str) -> None:
         )
 
 
-def build_letter_filter(words: Mapping[str, Any]) -> LetterFilter:
+def build_letter_filter(params: Mapping[str, Any]) -> LetterFilter:
     """From table, topic, reason, since and offsets, each of which may be missing."""
-    since = words.get("since")
+    since = params.get("since")
     places: frozenset[tuple[str, int, int]] = frozenset(
-        parse_address(text, "offsets") for text in words.get("offsets") or ()
+        parse_address(text, "offsets") for text in params.get("offsets") or ()
     )
     return LetterFilter(
-        table=words.get("table") or None,
-        topic=words.get("topic") or None,
-        reason=words.get("reason") or None,
+        table=params.get("table") or None,
+        topic=params.get("topic") or None,
+        reason=params.get("reason") or None,
         since_ms=parse_timestamp_ms("since", since, f"write e.g. {EXAMPLE}") if since else None,
         places=places,
     )

@@ -68,7 +68,7 @@ def build_replay_dag(pipeline: Pipeline) -> DAG:
         **build_dag_settings(pipeline.name, [pipeline], "replay"),
     ) as dag:
         build_form_task(pipeline, "replay", task_docs.REPLAY_TASK)
-    dag.params = to_params_dict(build_letter_words(next(iter(pipeline.source.topics), "topic")))
+    dag.params = to_params_dict(build_letter_params(next(iter(pipeline.source.topics), "topic")))
     return dag
 
 
@@ -121,7 +121,7 @@ def _build_form(pipeline: Pipeline) -> dict[str, Param]:
         "skip": build_switch(
             "Skip", "Reject: leave the records of the batch out of the table, by moving the position behind them."
         ),
-        **build_letter_words(topic),
+        **build_letter_params(topic),
         "because": build_text_field("Because", "Discard: why these dead letters will never be needed.", "a load test"),
         "previewed": build_text_field(
             "Previewed", "Every action: the digest of a preview. Nothing is done unless it would be the same.", ""
@@ -129,7 +129,7 @@ def _build_form(pipeline: Pipeline) -> dict[str, Param]:
     }
 
 
-def build_letter_words(topic: str) -> dict[str, Param]:
+def build_letter_params(topic: str) -> dict[str, Param]:
     return {
         "table": build_text_field("Table", "Only this one; empty for each that it concerns.", "lake.shop.orders"),
         "topic": build_text_field("Topic", "Dead letters: only those of this topic.", topic),

@@ -19,10 +19,10 @@ from tidegate_airflow.dags.dag_settings import (
     choose_operator,
 )
 from tidegate_airflow.dags.flush import to_params_dict
-from tidegate_airflow.errors import raise_airflow_errors, read_form_words, require_result
+from tidegate_airflow.errors import raise_airflow_errors, read_form_params, require_result
 from tidegate_airflow.operators.step import VerbOperator
 
-FORM_WORDS = ("ranges", "from", "to", "tables", "dry_run")
+PARAM_NAMES = ("ranges", "from", "to", "tables", "dry_run")
 OFFSET_RANGES_SCHEMA = {
     "type": "object",
     "additionalProperties": False,
@@ -48,7 +48,7 @@ def build_backfill_dag(pipeline: Pipeline) -> DAG:
         @task(task_id="plan", doc_md=task_docs.BACKFILL_PLAN, execution_timeout=SHORT_TIMEOUT, multiple_outputs=False)
         def plan() -> list[dict[str, Any]]:
             context = get_current_context()
-            proposal = plan_batches(pipeline.name, read_form_words(context, FORM_WORDS))
+            proposal = plan_batches(pipeline.name, read_form_params(context, PARAM_NAMES))
             for key in ("tables", "backfill"):  # beside the result: tasks can be mapped over a whole result only
                 context["ti"].xcom_push(key=key, value=proposal[key])
             batches: list[dict[str, Any]] = proposal["batches"]
@@ -113,16 +113,14 @@ def _build_form(pipeline: Pipeline) -> dict[str, Param]:
     }
 
 
-def plan_batches(name: str, form_words: dict[str, Any]) -> dict[str, Any]:
+def plan_batches(name: str, params: dict[str, Any]) -> dict[str, Any]:
     from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
 
     with raise_airflow_errors():
         # the form's editor shows nothing as {}, and gives that back once somebody has clicked into it
-        request = parse_request(
-            form_words["ranges"] or None, form_words["from"], form_words["to"], tuple(form_words["tables"])
-        )
+        request = parse_request(params["ranges"] or None, params["from"], params["to"], tuple(params["tables"]))
         proposed = propose_backfill(tasks.assemble_session(name), request)
-        batches = [] if form_words["dry_run"] else proposed.to_batches()
+        batches = [] if params["dry_run"] else proposed.to_batches()
         most = conf.getint("core", "max_map_length")
         if len(batches) > most:
             raise ConfigurationError(

@@ -25,7 +25,7 @@ from tidegate_airflow.dags.request import (
     compute_min_records,
     read_run_params,
 )
-from tidegate_airflow.errors import COMMITTED_KEY, push_failure_reason, raise_joined, read_form_words, require_result
+from tidegate_airflow.errors import COMMITTED_KEY, push_failure_reason, raise_joined, read_form_params, require_result
 from tidegate_airflow.failures.hold_back import hold_back
 from tidegate_airflow.failures.keeper import (
     FLUSH_KEY,
@@ -75,10 +75,10 @@ def plan_merges(name: str) -> list[dict[str, Any]]:
     return limit_queues(queues, conf.getint("core", "max_map_length"))
 
 
-def _plan_run(name: str, memory_name: str, known_words: Sequence[str], scope: PlanScope) -> dict[str, Any]:
+def _plan_run(name: str, memory_name: str, known_names: Sequence[str], scope: PlanScope) -> dict[str, Any]:
     context = get_current_context()
-    read_form_words(context, known_words)
-    words = read_run_params(context)
+    read_form_params(context, known_names)
+    params = read_run_params(context)
     push = context["ti"].xcom_push
     if was_cleared(context):
         push(key=PLANNED_AT_KEY, value=time.time())
@@ -90,12 +90,12 @@ def _plan_run(name: str, memory_name: str, known_words: Sequence[str], scope: Pl
         )
     try:
         count_required = partial(compute_min_records, context=context)
-        flush_plan = tasks.run_plan(name, words["max_records"], count_required, scope, is_dry=words["dry_run"])
+        flush_plan = tasks.run_plan(name, params["max_records"], count_required, scope, is_dry=params["dry_run"])
     except AirflowSkipException as skip:
         if isinstance(skip.__cause__, TooFewRecords):
             push(key=POSTPONED_KEY, value=True)
         raise
-    if words["dry_run"]:
+    if params["dry_run"]:
         push(key="planned", value=flush_plan)
         raise AirflowSkipException("a dry run: the plan is the result `planned`; nothing was read or written")
     streak = read_memory(memory_name, context).streaks.get(name, FLUSH_KEY)

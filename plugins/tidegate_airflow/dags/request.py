@@ -10,10 +10,10 @@ from tidegate.fleet.timing import build_clock, is_member_due, keeps_own_time
 from tidegate.spec.pipeline import Pipeline
 
 from tidegate_airflow.dags.dag_settings import build_switch
-from tidegate_airflow.errors import read_form_words
+from tidegate_airflow.errors import read_form_params
 
 PARAM_NAMES = ("max_records", "until_current", "dry_run")
-NOT_ASKED = {"max_records": None, "until_current": False, "dry_run": False}  # of words that a form has not
+NOT_ASKED = {"max_records": None, "until_current": False, "dry_run": False}  # of parameters that a form does not have
 
 
 def build_form() -> dict[str, Param]:
@@ -44,13 +44,13 @@ def build_merge_form() -> dict[str, Param]:
 
 def read_run_params(context: Context) -> dict[str, Any]:
     """Return what this run was asked for: by its form, or by the run before it that could not finish."""
-    words = {**NOT_ASKED, **{word: context["params"][word] for word in PARAM_NAMES if word in context["params"]}}
+    params = {**NOT_ASKED, **{name: context["params"][name] for name in PARAM_NAMES if name in context["params"]}}
     for events in dict(context.get("triggering_asset_events") or {}).values():
         for event in events:
-            words |= event.extra.get("asked", {})
-    if words["max_records"] is not None:
-        words["max_records"] = int(words["max_records"])  # the form's schema takes 1e3 for a whole number, too
-    return words
+            params |= event.extra.get("asked", {})
+    if params["max_records"] is not None:
+        params["max_records"] = int(params["max_records"])  # the form's schema takes 1e3 for a whole number, too
+    return params
 
 
 PICKED = "pipelines"
@@ -100,7 +100,7 @@ def read_fleet_request(
     context: Context, members: Mapping[str, Pipeline], planned_at: Mapping[str, float], now: float
 ) -> FleetRequest:
     """Return the members that are due, or whose backlog called, or that a person picked; else all."""
-    read_form_words(context, (PICKED, *PARAM_NAMES))
+    read_form_params(context, (PICKED, *PARAM_NAMES))
     params = read_run_params(context)
     kind = context["dag_run"].run_type
     if kind == "scheduled":

@@ -9,7 +9,7 @@ from airflow.sdk import Context
 
 from tidegate_airflow import tasks
 from tidegate_airflow.assets import emit_change_event
-from tidegate_airflow.errors import raise_airflow_errors, read_form_words
+from tidegate_airflow.errors import raise_airflow_errors, read_form_params
 
 if TYPE_CHECKING:
     from tidegate.ports.session import Session
@@ -47,9 +47,9 @@ def run_action(context: Context, pipeline: str, engine: Any = None) -> dict[str,
 
     Refused if it would differ from the preview whose digest is `previewed`, and if a person clears a run without one.
     """
-    from tidegate.reprocess.request import FORM_WORDS, check_unchanged, refuse_unseen_repeat
+    from tidegate.reprocess.request import FORM_PARAM_NAMES, check_unchanged, refuse_unseen_repeat
 
-    params = read_form_words(context, FORM_WORDS)
+    params = read_form_params(context, FORM_PARAM_NAMES)
     by = str(context["dag_run"].triggering_user_name or "airflow")  # runs that a program starts are Airflow's own
     with raise_airflow_errors():
         proposed = _propose_action(context, tasks.assemble_session(pipeline, engine), params, by)
@@ -83,13 +83,13 @@ def _propose_action(context: Context, session: "Session", params: Mapping[str, A
 def run_replay_form(context: Context, pipeline: str, engine: Any = None) -> list[dict[str, Any]]:
     """Replay the dead letters that the form chooses; emit an event for each table that got some."""
     from tidegate.reprocess.replay import replay_dead_letters
-    from tidegate.reprocess.request import LETTER_WORDS, build_letter_filter
+    from tidegate.reprocess.request import LETTER_PARAM_NAMES, build_letter_filter
 
-    words = read_form_words(context, LETTER_WORDS)
+    params = read_form_params(context, LETTER_PARAM_NAMES)
     # Airflow drops the events of a try that fails, and a letter comes in once: the task's state keeps them
     changed = ChangedTables.read(context)
     with raise_airflow_errors():
-        letters = build_letter_filter(words)
+        letters = build_letter_filter(params)
         session = tasks.assemble_session(pipeline, engine)
         replayed = replay_dead_letters(session, letters, lambda part: changed.add(part.to_dict()))
     results = [part.to_dict() for part in replayed]
@@ -138,7 +138,7 @@ class ChangedTables:
 
 def run_verify_form(context: Context, pipeline: str, engine: Any = None) -> list[dict[str, Any]]:
     """Verify the table that the form names, or each; return the counts of each."""
-    return tasks.run_verify(pipeline, read_form_words(context, ("table",))["table"] or None, engine)
+    return tasks.run_verify(pipeline, read_form_params(context, ("table",))["table"] or None, engine)
 
 
 def _push_preview(context: Context, preview: Mapping[str, Any]) -> None:

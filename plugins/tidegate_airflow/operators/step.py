@@ -24,7 +24,7 @@ from tidegate.ports.session import Engine
 
 from tidegate_airflow import tasks
 from tidegate_airflow.assets import emit_asset_event, emit_backlog_event
-from tidegate_airflow.errors import push_failure_reason, raise_joined, read_form_words, require_result
+from tidegate_airflow.errors import push_failure_reason, raise_joined, read_form_params, require_result
 from tidegate_airflow.failures.keeper import FLUSH_KEY, read_memory
 from tidegate_airflow.failures.notifiers import HoldNotifications
 from tidegate_airflow.operators import lineage
@@ -42,7 +42,6 @@ REFUSED_TABLES_KEY = "refused"  # the result of stage beside its queues
 UNREPORTED_KEY = "untold"
 MEMBER_PLAN_KEY = "planned"  # the result of a stage that had to plan by itself
 HARMLESS_ERRORS = {PublishedElsewhere.__name__, TableRemoved.__name__, HeldForApproval.__name__}  # no failures
-PUBLISH_WORDS = ("resynchronise",)
 MERGED_KEY = "merged"  # of a deferred merge: the tables that are done, and those that failed
 
 
@@ -294,7 +293,7 @@ STEPS: dict[str, Callable[[Context, str, Any, Mapping[str, Any], Engine | None],
     "compact": lambda context, name, given, memory, engine: tasks.run_compact(name, given, engine),
     "maintain": lambda context, name, given, memory, engine: maintain_tables(name, given, engine),
     "publish": lambda context, name, given, memory, engine: tasks.run_publish(
-        name, read_form_words(context, PUBLISH_WORDS), engine
+        name, read_form_params(context, ("resynchronise",)), engine
     ),
     "act": lambda context, name, given, memory, engine: run_action(context, name, engine),
     "replay": lambda context, name, given, memory, engine: run_replay_form(context, name, engine),

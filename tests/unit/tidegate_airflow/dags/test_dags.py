@@ -9,7 +9,7 @@ import pytest
 from dag_reading.process import read
 from fakes import build_pipeline
 from tidegate.config import pipeline_file, publication_file
-from tidegate.reprocess.request import WORDS, ActionKind
+from tidegate.reprocess.request import ACTION_PARAM_NAMES, ActionKind
 from tidegate_airflow.dag_files import build_all_dags, build_fleet_dags, build_own_dags
 from tidegate_airflow.dags.flush import build_flush_dag
 
@@ -189,7 +189,7 @@ def test_form_of_the_actions_asks_for_every_word_that_an_action_takes(dag_readin
     for name in ("p0", "submitted"):
         dag = dag_reading["dags"][f"tidegate_{name}_actions"]
         assert list(dag["tasks"]) == ["act"]
-        assert set(dag["params"]) == {*WORDS, "action", "preview", "previewed"}
+        assert set(dag["params"]) == {*ACTION_PARAM_NAMES, "action", "preview", "previewed"}
         assert dag["params"]["action"]["enum"] == list(ActionKind)
         assert set(dag["params"]["action"]["values_display"]) == set(ActionKind)
 

@@ -1,4 +1,4 @@
-"""Runs that programs start of DAGs with a form: a word that the form has not is refused, before anything is done."""
+"""Runs that programs start of DAGs with a form: an unknown parameter is refused, before anything is done."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -10,14 +10,14 @@ from fakes import build_pipeline
 from fakes.task_instance import PushedResults
 from tidegate_airflow import errors, tasks
 from tidegate_airflow.dags import backfill, flush_run, publication
-from tidegate_airflow.dags.actions import _build_form, build_letter_words
+from tidegate_airflow.dags.actions import _build_form, build_letter_params
 from tidegate_airflow.dags.request import build_fleet_form, build_form, read_fleet_request, read_run_params
 from tidegate_airflow.operators.action import run_action, run_replay_form
 from tidegate_airflow.operators.step import VerbOperator
 
 FORMS = {
     "act": _build_form(build_pipeline()),
-    "replay": build_letter_words("orders"),
+    "replay": build_letter_params("orders"),
     "backfill": backfill._build_form(build_pipeline()),
     "publish": publication.FORM_PARAMS,
 }
@@ -31,7 +31,7 @@ def publish(context: Any) -> Any:
 RUNS: dict[str, Callable[[Any], Any]] = {
     "act": lambda context: run_action(context, "shop"),
     "replay": lambda context: run_replay_form(context, "shop"),
-    "backfill": lambda context: backfill.plan_batches("shop", errors.read_form_words(context, backfill.FORM_WORDS)),
+    "backfill": lambda context: backfill.plan_batches("shop", errors.read_form_params(context, backfill.PARAM_NAMES)),
     "publish": publish,
     "flush": lambda context: flush_run.plan_as_requested("shop"),
     "fleet": lambda context: read_fleet_request(
