@@ -28,7 +28,7 @@ EVENTS = {
 
 
 def replace(spark: Any, texts: list[str], rows: Sequence[tuple[str, ...]] = ()) -> list[str]:
-    from tidegate_spark.fields.json.unknown_fields import render_without_hollow_values
+    from tidegate_spark.fields.json.hollow_values import render_without_hollow_values
 
     frame = spark.createDataFrame([(number, text) for number, text in enumerate(texts)], "n INT, text STRING")
     found = frame.selectExpr("n", f"{render_without_hollow_values('text', rows)} AS text").collect()

@@ -20,14 +20,14 @@ from tidegate.jobs.stage_outcome import (
     FirstBadRecord,
     StageOutcome,
 )
-from tidegate.model.batch import DISPOSITIONS, RECORD_COUNTS, exceeds_tolerance
+from tidegate.model.batch import FATES, RECORD_COUNTS, exceeds_tolerance
 from tidegate.model.offsets import Ranges
 from tidegate.model.plain_data import read_plain
 from tidegate.model.unknown_fields import UnknownFields
 from tidegate.schema.inferred_types import GrownColumns, grow_columns
 from tidegate.sql.spark import quote, render_literal
 
-from tidegate_spark.fields.json.unknown_fields import render_without_hollow_values
+from tidegate_spark.fields.json.hollow_values import render_without_hollow_values
 from tidegate_spark.formats.change_events.unavailable_values import (
     KEPT_COLUMN,
     add_old_key_deletes,
@@ -49,7 +49,12 @@ from tidegate_spark.stage.key import (
 )
 from tidegate_spark.stage.projection import project_rows
 from tidegate_spark.stage.sequence import add_sequence
-from tidegate_spark.stage.unknown_fields import gather_kinds, gather_unknown_fields, render_count_of_sets, sum_sets
+from tidegate_spark.stage.unknown_field_counts import (
+    gather_kinds,
+    gather_unknown_fields,
+    render_count_of_sets,
+    sum_sets,
+)
 from tidegate_spark.stage.value import add_value
 
 # Beyond this many partitions no valid-through time is kept: each costs an aggregate in the pass over the records.
@@ -63,8 +68,8 @@ UNKNOWN_REASON = (
 )
 UNKNOWN_SETS = "unknown_sets"
 DEAD_LETTER_OP = "bad"  # beside the changes' own letters, so that no merge takes it for a row
-DEAD_LETTER_DISPOSITION = "dead_lettered"
-BAD_CONDITION = f"fate = '{DEAD_LETTER_DISPOSITION}'"
+DEAD_LETTER_FATE = "dead_lettered"
+BAD_CONDITION = f"fate = '{DEAD_LETTER_FATE}'"
 # its bytes and the reason
 BAD_STRUCT = (
     "named_struct('key', key, 'value', value, 'headers', headers, 'stage', failed_stage, "
@@ -74,7 +79,7 @@ BAD_STRUCT = (
 FAILED_STAGE = (
     "CASE WHEN key_reason IS NOT NULL THEN 'key' WHEN coalesce(value_reason, reason) IS NOT NULL THEN 'value' END"
 )
-WRITTEN_CONDITION = f"fate IN ('staged', '{DEAD_LETTER_DISPOSITION}')"
+WRITTEN_CONDITION = f"fate IN ('staged', '{DEAD_LETTER_FATE}')"
 
 
 class PassCounts:
@@ -196,7 +201,7 @@ def decode(records: DataFrame, table: StageTable, *, is_plain: bool = False) -> 
         refused = f"CASE WHEN is_wanted AND op <> 'd' THEN {UNKNOWN_REASON} END"
     reasons = f"coalesce({key_reason}, value_reason, {unnamed}, {refused})"
     reason = f"CASE WHEN change <> '{NO_CHANGE}' THEN {reasons} END AS reason"
-    bad = _render_bad_disposition(table)
+    bad = _render_bad_fate(table)
     judged = _judge_owner(decoded.selectExpr("*", reason), decoded_value, table, is_plain=is_plain).selectExpr(
         "*",
         f"{FAILED_STAGE} AS failed_stage",
@@ -205,7 +210,7 @@ def decode(records: DataFrame, table: StageTable, *, is_plain: bool = False) -> 
     )
     if decoded_value.has_several_rows:
         judged = _spoil_whole_records(judged)
-    fated = judged.selectExpr("*", f"{_render_record_disposition(decoded_value)} AS record_fate")
+    fated = judged.selectExpr("*", f"{_render_record_fate(decoded_value)} AS record_fate")
     if is_truncate:
         fated = fated.withColumns(
             {
@@ -244,19 +249,19 @@ def _judge_owner(reasoned: DataFrame, decoded_value: DecodedValue, table: StageT
     return marked.withColumns({name: F.expr(sql) for name, sql in changed_columns.items()})
 
 
-def _render_bad_disposition(table: StageTable) -> str:
+def _render_bad_fate(table: StageTable) -> str:
     if table.skips is not None:
         places = [
             f"WHEN topic = {render_literal(topic)} AND partition = {partition} AND offset = {offset} "
-            f"THEN '{DEAD_LETTER_DISPOSITION}'"
+            f"THEN '{DEAD_LETTER_FATE}'"
             for topic, partition, offset in table.skips
         ]
         return f"(CASE {' '.join(places)} ELSE 'bad' END)" if places else "'bad'"
-    return "'bad'" if table.set_aside is None else f"'{DEAD_LETTER_DISPOSITION}'"
+    return "'bad'" if table.set_aside is None else f"'{DEAD_LETTER_FATE}'"
 
 
 def _spoil_whole_records(judged: DataFrame) -> DataFrame:
-    is_bad = f"fate IN ('bad', '{DEAD_LETTER_DISPOSITION}')"
+    is_bad = f"fate IN ('bad', '{DEAD_LETTER_FATE}')"
     spoilt = f"min(CASE WHEN {is_bad} THEN row_number END) OVER (PARTITION BY {RECORD_PLACE}) AS spoilt_by"
     columns = {
         "fate": F.expr("CASE WHEN spoilt_by <> row_number THEN 'ignored' ELSE fate END"),
@@ -265,7 +270,7 @@ def _spoil_whole_records(judged: DataFrame) -> DataFrame:
     return judged.selectExpr("*", spoilt).withColumns(columns)
 
 
-def _render_record_disposition(decoded_value: DecodedValue) -> str:
+def _render_record_fate(decoded_value: DecodedValue) -> str:
     # a record is bad if any of its rows is, else staged if any of them is
     if not decoded_value.has_several_rows:
         return "fate"
@@ -337,7 +342,7 @@ def _render_value(table: StageTable) -> str:
 def list_aggregates(ranges: Ranges, table: StageTable) -> list[Column]:
     failing = "reason IS NOT NULL" if table.skips is None else "fate = 'bad'"
     bad_place = f"CASE WHEN {failing} THEN struct(topic, partition, offset) END"
-    fates = {fate: f"count_if(record_fate = '{fate}' AND row_number = 0)" for fate in (*DISPOSITIONS, "bad")}
+    fates = {fate: f"count_if(record_fate = '{fate}' AND row_number = 0)" for fate in (*FATES, "bad")}
     first_bad = f"min_by(to_json(struct(topic, partition, offset, reason)), {bad_place})"
     read = f"coalesce(sum(CASE WHEN row_number = 0 THEN {COUNT_COLUMN} END), 0)"
     aggregates = {"read": read, **fates, "superseded": f"{read} - count_if(row_number = 0)", "first_bad": first_bad}

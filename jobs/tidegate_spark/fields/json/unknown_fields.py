@@ -3,9 +3,6 @@
 Taking an object apart once more costs as much as decoding it. So a pattern reads along its text first, and only what
 it does not recognise is looked at: a text of which it recognises all holds nothing but columns, null, and empty parts.
 A flat row is not even read so if its text has no more colons than the row has values, as each field has a colon.
-
-Where records make columns, values in which no scalar lies, as `{"a": [{}, null]}`, are null. A record that came before
-its column, when nothing told an empty list from null, so has the same row as one behind it.
 """
 
 import json
@@ -13,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct
-from tidegate.sql.spark import quote, render_literal, render_once
+from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.json.objects import Fields
 from tidegate_spark.fields.json.text import render_part
@@ -164,53 +161,3 @@ def _render_inside(value: str, kind: DataType, path: str, depth: int) -> str | N
     inside = _render_inside(each, inner, path, depth + 1)
     none = f"CAST(array() AS {UNKNOWN_FIELDS_TYPE})"
     return f"flatten(transform({elements}, {each} -> coalesce({inside}, {none})))" if inside else None
-
-
-STRICT_TEXT_PATTERN = r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"'
-LEVELS = 2  # of nesting that one replacement takes away
-REPLACEMENTS = 4
-OBJECT_PATTERN = r"\A\s*+\{"
-# how the innermost of them begin
-SUSPECT_PATTERN = rf"\[\s*+(?:\]|null)|\{{\s*+(?:\}}|{TEXT_PATTERN}\s*+:\s*+null)"
-
-
-def render_without_hollow_values(text: str, rows: Sequence[Path]) -> str:
-    """SQL: the JSON object in `text` with null for each value in it that holds no scalar; another text as it is.
-
-    The object itself, and those at the paths `rows`, stay objects.
-    """
-    replaced = _render_replaced(text)
-    if rows:
-        paths = [(f"$.{'.'.join(path)}", render_literal(path[-1])) for path in rows]
-        lost_names = ", ".join(
-            f"IF({render_part(text, path)} LIKE '{{%' AND {render_part('b', path)} IS NULL, {name}, NULL)"
-            for path, name in paths
-        )
-        # only where such a row holds nothing itself, fields inside of the others that go by its name stay too
-        kept_names = f"array_join(array({lost_names}), '|')"
-        kept = f"CASE WHEN n = '' THEN b ELSE {_render_replaced(text, 'n')} END"
-        replaced = render_once(replaced, f"get(transform(array({kept_names}), n -> {kept}), 0)")
-    is_suspect = f"{text} RLIKE {render_literal(OBJECT_PATTERN)} AND {text} RLIKE {render_literal(SUSPECT_PATTERN)}"
-    return f"CASE WHEN {is_suspect} AND is_valid_utf8({text}) THEN {replaced} ELSE {text} END"
-
-
-def _render_replaced(text: str, kept_names: str = "") -> str:
-    """`kept_names`: SQL of the names, with bars between, whose objects stay."""
-    hollow = _build_hollow_pattern(LEVELS)
-    begin = r'(?s)\G((?:\A\s*+\{)?+(?:[^"\[{]++|'
-    end = rf"{TEXT_PATTERN}|(?!{hollow})[\[{{])*+){hollow}"
-    pattern = render_literal(begin + end)
-    if kept_names:
-        parts = (render_literal(f'{begin}"(?:'), kept_names, render_literal(rf')"\s*+:\s*+\{{|{end}'))
-        pattern = f"concat({', '.join(parts)})"
-    for _ in range(REPLACEMENTS):
-        text = f"regexp_replace({text}, {pattern}, '$1null')"
-    return text
-
-
-def _build_hollow_pattern(levels: int) -> str:
-    """A list or an object of nothing but null and such lists and objects, with commas where JSON has them."""
-    inner = f"(?:null|{_build_hollow_pattern(levels - 1)})" if levels else "null"
-    elements = rf"(?:{inner}\s*+(?:,\s*+(?!\])|(?=\])))*+"
-    fields = rf"(?:{STRICT_TEXT_PATTERN}\s*+:\s*+{inner}\s*+(?:,\s*+(?=\")|(?=\}})))*+"
-    return rf"(?:\[\s*+{elements}\]|\{{\s*+{fields}\}})"
