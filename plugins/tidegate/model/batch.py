@@ -87,8 +87,8 @@ def read_cost(summary: Mapping[str, str] | None) -> PublishCost:
 
 
 # What can become of a record that was read: the counts of these add up to `read`.
-DISPOSITIONS = ("staged", "superseded", "filtered", "ignored", "dead_lettered")
-RECORD_COUNTS = ("read", *DISPOSITIONS)
+FATES = ("staged", "superseded", "filtered", "ignored", "dead_lettered")
+RECORD_COUNTS = ("read", *FATES)
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Counts:
 
     def explain_imbalance(self) -> str | None:
         """Return a sentence if the records do not add up, else None."""
-        if self.read == sum(getattr(self, name) for name in DISPOSITIONS) and self.gaps >= 0:
+        if self.read == sum(getattr(self, name) for name in FATES) and self.gaps >= 0:
             return None
         counts_text = " ".join(f"{name}={value}" for name, value in asdict(self).items())
         return f"the records do not add up: {counts_text}; nothing was merged"

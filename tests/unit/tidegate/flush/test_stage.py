@@ -115,7 +115,7 @@ def test_bad_record_fails_with_where_it_lies_and_can_never_be_merged(world: Worl
 @pytest.mark.guard(
     "counts add up",
     file="plugins/tidegate/model/batch.py",
-    text="if self.read == sum(getattr(self, name) for name in DISPOSITIONS) and self.gaps >= 0:",
+    text="if self.read == sum(getattr(self, name) for name in FATES) and self.gaps >= 0:",
     off="if True:",
 )
 def test_counts_that_do_not_add_up_fail_the_step(world: World) -> None:
