@@ -41,7 +41,7 @@ READS = {
     },
     "commits": {"read_head", "has_branches", "list_rolled_back", "find_snapshots"},
     "staging": {
-        "list_staged", "read_staged_outcome", "find_highest_batch", "read_audit_answers", "find_landing_folder",
+        "list_staged", "read_staged_outcome", "find_highest_batch", "read_job_answers", "find_landing_folder",
         "list_signed_attempts", "holds_rows",
     },
     "dead_letters": {"read_dead_letters", "count_letters_of_others", "list_waiting_letters"},

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tidegate.jobs.stage_outcome import DiscoveredNames, RecordExplanation, StageOutcome
-from tidegate.jobs.statements_job import AuditAnswers
+from tidegate.jobs.statements_job import JobAnswers
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.model.offsets import Ranges
@@ -101,9 +101,9 @@ class MemoryStagingStore(MemoryTableStore):
             self.drop(intermediate)
         return is_unused
 
-    def read_audit_answers(self, intermediate: str, attempt: str) -> AuditAnswers | None:
+    def read_job_answers(self, intermediate: str, attempt: str) -> JobAnswers | None:
         text = self.read_property(intermediate, resource_names.name_audit_property(attempt))
-        return None if text is None else AuditAnswers.from_json(text, f"intermediate={intermediate} attempt={attempt}")
+        return None if text is None else JobAnswers.from_json(text, f"intermediate={intermediate} attempt={attempt}")
 
     def find_highest_batch(self, intermediate: str) -> int:
         intermediate_table = self.tables.get(intermediate)

@@ -66,7 +66,7 @@ POINTS = {
         "job.named", "job.overwritten", "tables.list_folder_limits",
     ],
     "merge": [
-        "commits.append_empty", "staging.read_audit_answers", "tables.find_bounds", "tables.claim",
+        "commits.append_empty", "staging.read_job_answers", "tables.find_bounds", "tables.claim",
         "commits.start_branch",
         "dead_letters.count_letters_of_others", "tables.evolve", "commits.has_branches",
         "commits.read_head",

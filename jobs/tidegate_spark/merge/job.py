@@ -5,7 +5,7 @@ from pyspark.sql import SparkSession
 from tidegate.errors import AuditFailed
 from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.lasting_failures import is_lasting_sql_state
-from tidegate.jobs.statements_job import AuditAnswers, Questions, StatementsJob
+from tidegate.jobs.statements_job import JobAnswers, JobQuestions, StatementsJob
 
 from tidegate_spark.session import configure, execute, set_table_properties
 
@@ -22,12 +22,10 @@ def run(spark: SparkSession, job: StatementsJob) -> None:
         _ask_questions(spark, job.questions, f"pipeline={job.pipeline} table={job.table} batch={job.batch}")
 
 
-def _ask_questions(spark: SparkSession, questions: Questions, place: str) -> None:
+def _ask_questions(spark: SparkSession, questions: JobQuestions, place: str) -> None:
     pairs = zip(questions.queries, questions.texts, strict=True)
     broken = tuple(_ask(spark, query, f"{place}: audit={text}") for query, text in pairs)
-    set_table_properties(
-        spark, questions.table, {questions.property: AuditAnswers(questions.attempt, broken).to_json()}
-    )
+    set_table_properties(spark, questions.table, {questions.property: JobAnswers(questions.attempt, broken).to_json()})
     hit_failpoint("job.audited")
 
 

@@ -14,7 +14,7 @@ from tidegate.flush.merge import BatchMerge, build_attempt
 from tidegate.flush.merge_queue import choose_group
 from tidegate.flush.plan import Delay, plan, to_refusals
 from tidegate.flush.stage import stage_tables
-from tidegate.jobs.statements_job import Questions, StatementsJob
+from tidegate.jobs.statements_job import JobQuestions, StatementsJob
 from tidegate.merge.attempt import try_attempt
 from tidegate.merge.audits import BatchAudits
 from tidegate.merge.hold import Diff, list_schema_changes, render_diff_question, render_sample_question
@@ -139,7 +139,7 @@ def _ask(questions: Sequence[str], intermediate: str, attempt: str) -> BatchAudi
     # of this attempt, and not of the staged one, whose answers a merge beside it waits for
     audit_property = resource_names.name_audit_property(attempt)
     texts = ("preview",) * len(questions)
-    request = Questions(tuple(questions), table=intermediate, property=audit_property, attempt=attempt, texts=texts)
+    request = JobQuestions(tuple(questions), table=intermediate, property=audit_property, attempt=attempt, texts=texts)
     return BatchAudits((), request, attempt, advice="")
 
 

@@ -1,4 +1,4 @@
-"""The argument of the job that runs statements and asks questions: a merge, dead letters, a verification."""
+"""The argument of the job that runs statements and asks questions, and its answers: merge, dead letters, verify."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -9,7 +9,7 @@ from tidegate.model.plain_data import read_plain
 
 
 @dataclass(frozen=True)
-class Questions:
+class JobQuestions:
     """Queries to run after the statements; each gives one value: 0 where an audit holds, or a text.
 
     The answers go to the `property` of `table`, with the `attempt` that asks. `texts` name the queries in messages, in
@@ -24,7 +24,7 @@ class Questions:
 
 
 @dataclass(frozen=True)
-class AuditAnswers:
+class JobAnswers:
     """For each question of an attempt, in order, the number or the text that answers it."""
 
     attempt: str
@@ -34,7 +34,7 @@ class AuditAnswers:
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: str, place: str) -> "AuditAnswers":
+    def from_json(cls, text: str, place: str) -> "JobAnswers":
         """`GiveUp` where a field is missing or has another shape."""
         return parse_job_result(place, lambda: read_plain(cls, json.loads(text)))
 
@@ -50,7 +50,7 @@ class StatementsJob:
     batch: int
     statements: tuple[str, ...]
     conf: dict[str, str] = field(default_factory=dict)
-    questions: Questions | None = None
+    questions: JobQuestions | None = None
     table: str = ""
 
     def to_json(self) -> str:

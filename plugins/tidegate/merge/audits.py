@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tidegate.errors import AuditFailed, RetryLater
-from tidegate.jobs.statements_job import Questions
+from tidegate.jobs.statements_job import JobQuestions
 from tidegate.merge.hold import render_diff_question
 from tidegate.merge.statements import build_merge_input
 from tidegate.merge.write_mode import is_folded
@@ -33,7 +33,7 @@ class BatchAudits:
     """
 
     texts: tuple[str, ...]
-    request: Questions
+    request: JobQuestions
     staged_attempt: str
     advice: str  # what to do about one that does not hold
     asks_diff: bool = False  # the last question is that of the diff, see `merge/hold.py`
@@ -76,7 +76,7 @@ def ask_audits(  # noqa: PLR0913 - one argument per fact, two of them by name
     audits = table.spec.audits
     audit_property = resource_names.name_audit_property(staged_attempt)
     texts = (*map(_shorten, audits), *(["approve"] * (len(questions) - len(audits))))
-    request = Questions(tuple(questions), table=source, property=audit_property, attempt=attempt, texts=texts)
+    request = JobQuestions(tuple(questions), table=source, property=audit_property, attempt=attempt, texts=texts)
     return BatchAudits(audits, request, staged_attempt, advice)
 
 
@@ -102,7 +102,7 @@ def check_audits(staging: StagingStore, place: str, audited: BatchAudits) -> Non
 
 def require_answers(staging: StagingStore, place: str, audited: BatchAudits) -> tuple[Any, ...]:
     """Return the answer to each question; `RetryLater` if this attempt left none."""
-    answers = staging.read_audit_answers(audited.request.table, audited.staged_attempt)
+    answers = staging.read_job_answers(audited.request.table, audited.staged_attempt)
     if answers is None or answers.attempt != audited.request.attempt:
         raise RetryLater(
             f"{place}: the audits have no answer: attempt={audited.request.attempt}; it will be merged again"

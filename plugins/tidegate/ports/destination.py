@@ -6,7 +6,7 @@ from typing import Protocol, TypedDict
 
 from tidegate.errors import GiveUp
 from tidegate.jobs.stage_outcome import DiscoveredNames, RecordExplanation, StageOutcome
-from tidegate.jobs.statements_job import AuditAnswers
+from tidegate.jobs.statements_job import JobAnswers
 from tidegate.model.batch import CostCounts, StagedBatch
 from tidegate.model.merge_input import MergeInput
 from tidegate.model.offsets import Ranges
@@ -240,7 +240,7 @@ class StagingStore(Protocol):
     def find_highest_batch(self, intermediate: str) -> int:
         """The highest batch number ever written there, 0 for none; without attempts that are never merged."""
 
-    def read_audit_answers(self, intermediate: str, attempt: str) -> AuditAnswers | None:
+    def read_job_answers(self, intermediate: str, attempt: str) -> JobAnswers | None:
         """Of the last merge of this staged attempt; None if it asked no audits."""
         return None
 

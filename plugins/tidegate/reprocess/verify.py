@@ -16,7 +16,7 @@ from typing import Any
 from tidegate.errors import CommitRefused, GiveUp, NothingToDo, RetryLater, TidegateError, Unverifiable, join_tables
 from tidegate.flush.stage_request import build_stage_job, build_stage_table
 from tidegate.flush.staged import find_lacking_columns, read_staged_batch, run_or_take_over
-from tidegate.jobs.statements_job import Questions, StatementsJob
+from tidegate.jobs.statements_job import JobQuestions, StatementsJob
 from tidegate.merge.attempt import begin_attempt_beside, publish_attempt
 from tidegate.merge.audits import BatchAudits, ask_audits, is_query
 from tidegate.merge.hold import UNREADABLE_COLUMNS
@@ -572,12 +572,12 @@ def ask_spark(work: LogComparison, staged: StagedBatch, queries: tuple[str, ...]
     attempt = session.new_attempt()
     audit_property = resource_names.name_audit_property(staged.attempt)
     texts = (work.scratch,) * len(queries)
-    questions = Questions(queries, table=work.intermediate, property=audit_property, attempt=attempt, texts=texts)
+    questions = JobQuestions(queries, table=work.intermediate, property=audit_property, attempt=attempt, texts=texts)
     pipeline = session.pipeline.name
     session.engine.run(
         StatementsJob(pipeline, staged.batch, (), conf=UTC_CONF, questions=questions, table=work.table.name)
     )
-    answers = session.staging.read_audit_answers(work.intermediate, staged.attempt)
+    answers = session.staging.read_job_answers(work.intermediate, staged.attempt)
     if answers is None or answers.attempt != attempt:
         raise RetryLater(
             f"{work.prefix}: Spark left no answer, as another verification of the table runs; run it again"

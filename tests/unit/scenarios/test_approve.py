@@ -294,7 +294,7 @@ def test_main_that_moves_while_the_diff_is_made_lets_it_be_made_again(world: Wor
     moved = []
 
     def move(call: str, moment: str) -> None:
-        if (call, moment) == ("staging.read_audit_answers", "before") and not moved:
+        if (call, moment) == ("staging.read_job_answers", "before") and not moved:
             moved.append(world.destination.add_snapshot(ORDERS, "main", ({"id": "d", "name": "old"},), {}))
 
     flush(world.open_session(pipeline, move))  # nothing is deleted any more

@@ -43,7 +43,7 @@ from tidegate.adapters.iceberg.table_state import check_removable
 from tidegate.errors import CommitRefused, RetryLater
 from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.stage_outcome import RecordExplanation, StageOutcome
-from tidegate.jobs.statements_job import AuditAnswers
+from tidegate.jobs.statements_job import JobAnswers
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.model.offsets import Ranges
@@ -130,9 +130,9 @@ class IcebergStaging(IcebergPort, StagingStore):
         return max([at_creation, *cleaned, *(parse_batch(s) or 0 for s in valid_snapshots)])
 
     @translate_iceberg_errors
-    def read_audit_answers(self, intermediate: str, attempt: str) -> AuditAnswers | None:
+    def read_job_answers(self, intermediate: str, attempt: str) -> JobAnswers | None:
         name = resource_names.name_audit_property(attempt)
-        return self._read(intermediate, lambda table: _parse(table, name, attempt, AuditAnswers.from_json), None)
+        return self._read(intermediate, lambda table: _parse(table, name, attempt, JobAnswers.from_json), None)
 
     @translate_iceberg_errors
     def clean_up(self, intermediate: str, up_to_batch: int) -> dict[str, int]:

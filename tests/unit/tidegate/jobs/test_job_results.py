@@ -8,7 +8,7 @@ import pytest
 from tidegate.errors import GiveUp
 from tidegate.jobs.maintain_job import MaintenanceOutcome, ProcedureOutcome
 from tidegate.jobs.stage_outcome import DiscoveredNames, FirstBadRecord, RecordExplanation, StageOutcome
-from tidegate.jobs.statements_job import AuditAnswers
+from tidegate.jobs.statements_job import JobAnswers
 
 COUNTS = '{"read": 9, "staged": 5, "superseded": 1, "filtered": 1, "ignored": 1, "dead_lettered": 1, "bad": 0'
 ENDS = ', "timestamps": {"orders": {"0": 17, "10": 18}}, "first_bad": null}'
@@ -43,7 +43,7 @@ TEXTS: list[tuple[Any, str]] = [
     (DiscoveredNames, '{"attempt": "a1", "names": [], "bad": 0, "first_bad": null}'),
     (RecordExplanation, '{"found": false}'),
     (RecordExplanation, EXPLANATION),
-    (AuditAnswers, ANSWERS),
+    (JobAnswers, ANSWERS),
     (MaintenanceOutcome, MAINTAINED),
     (MaintenanceOutcome, '{"attempt": "m1"}'),
 ]
@@ -121,8 +121,8 @@ def test_batch_with_a_bad_record_or_counts_that_do_not_add_up_is_never_merged(
         (RecordExplanation.from_json, EXPLANATION.replace('"accepted"', '"taken"'), "'accepted' is missing"),
         (MaintenanceOutcome.from_json, MAINTAINED.replace("4", '"x"'), "deleted_files='x' is no number"),
         (MaintenanceOutcome.from_json, '{"attempt": "m1", "expire": 1}', "no attribute 'items'"),
-        (AuditAnswers.from_json, '{"broken": [0]}', "'attempt' is missing"),
-        (AuditAnswers.from_json, '{"attempt": "m1", "broken": 0}', "broken=0 is no list"),
+        (JobAnswers.from_json, '{"broken": [0]}', "'attempt' is missing"),
+        (JobAnswers.from_json, '{"attempt": "m1", "broken": 0}', "broken=0 is no list"),
     ],
 )
 def test_what_is_not_what_a_job_leaves_is_refused_with_its_place_and_reason(

@@ -98,7 +98,7 @@ def test_answers_of_another_attempt_are_not_taken_for_ours(world: World) -> None
     produce(world, "a", "x")
 
     def elsewhere(call: str, moment: str) -> None:
-        if (call, moment) == ("staging.read_audit_answers", "before"):
+        if (call, moment) == ("staging.read_job_answers", "before"):
             properties = world.destination.tables[INTERMEDIATE].properties
             for name in [n for n in properties if n.startswith("tidegate.audit.")]:
                 properties[name] = properties[name].replace("attempt2", "other")

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from tidegate.jobs.stage_job import StageJob, StageTable
-from tidegate.jobs.statements_job import Questions, StatementsJob
+from tidegate.jobs.statements_job import JobQuestions, StatementsJob
 from tidegate.model.batch import Counts, Plan, PlannedBatch, PublishedBatch, Refusal, StagedBatch
 from tidegate.model.offsets import Ranges
 from tidegate.schema.data_types import Column
@@ -103,6 +103,6 @@ def test_stage_job_survives_the_command_line() -> None:
 
 
 def test_statements_job_survives_the_command_line() -> None:
-    questions = Questions(("SELECT 1", "SELECT 2"), "lake.shop.orders_p_tmp", "tidegate.audit.a1", "a2")
+    questions = JobQuestions(("SELECT 1", "SELECT 2"), "lake.shop.orders_p_tmp", "tidegate.audit.a1", "a2")
     job = StatementsJob("p", 3, ("MERGE\nINTO `ä`", "SELECT 'it''s'"), {"spark.x": "{}"}, questions)
     assert StatementsJob.from_json(job.to_json()) == job
