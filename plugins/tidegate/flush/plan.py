@@ -194,7 +194,7 @@ def _collect_batches(
         fresh = None
         error = logged_table.error
         try:
-            is_cut = cuts_new and error is None and not _is_held_back(logged_table)
+            is_cut = cuts_new and error is None and not _must_wait_for_approval(logged_table)
             fresh = _plan_new_batch(session, logged_table, new) if is_cut else None
         except (GiveUp, RetryLater) as refusal:
             error = refusal
@@ -206,7 +206,7 @@ def _collect_batches(
     return batches, refused
 
 
-def _is_held_back(table: TableWithLog) -> bool:
+def _must_wait_for_approval(table: TableWithLog) -> bool:
     if table.held is None:
         return False
     # these need a new intermediate table, and the present one has the rows of the held batch

@@ -26,8 +26,8 @@ from tidegate_airflow.connections import resolve_connection
 from tidegate_airflow.dag_ids import name_fleet
 from tidegate_airflow.dags.request import FleetRequest, compute_min_records, read_fleet_request
 from tidegate_airflow.errors import describe_failure, raise_airflow_errors
-from tidegate_airflow.failures.hold_back import hold_back
 from tidegate_airflow.failures.keeper import FLUSH_KEY, Memory, read_memory, read_state, write_state
+from tidegate_airflow.failures.leave_out import leave_out_failed
 
 if TYPE_CHECKING:  # Kafka's client is not loaded where DAGs are read
     from tidegate.fleet.members import MemberLook, OpenedMembers
@@ -137,18 +137,18 @@ class _Run:
     now: float
     at_work: Collection[str]  # their own run ends with a heartbeat; two at once would find each other's offsets
 
-    def hold_back(self, entry: Data, session: Session, look: FleetLook) -> Data:
+    def leave_out_failed(self, entry: Data, session: Session, look: FleetLook) -> Data:
         from tidegate.monitoring.failure_streak import digest_work_inputs
 
         name = entry["pipeline"]
         streak = self.memory.streaks.get(name, FLUSH_KEY)
         tables = tuple(streak.tables) if streak else ()
-        held = hold_back(
+        remaining = leave_out_failed(
             self.context, streak, entry["plan"], lambda: digest_work_inputs(session, self.include, tables), self.now
         )
-        if held.inputs:
-            look.inputs[name] = held.inputs
-        return {**entry, "plan": held.plan, "failure": held.failure}
+        if remaining.inputs:
+            look.inputs[name] = remaining.inputs
+        return {**entry, "plan": remaining.plan, "failure": remaining.failure}
 
 
 def plan_fleet(fleet: str) -> list[Data]:
@@ -261,7 +261,9 @@ def _build_entries(
         member_plan = member_look.plan.shorten().to_dict() if member_look.plan else None
         max_records = run.request.max_records
         entry = {"pipeline": member_look.name, "plan": member_plan, "failure": None, "max_records": max_records}
-        entries.append(run.hold_back(entry, fleet_members.sessions[member_look.name], look) if member_plan else entry)
+        entries.append(
+            run.leave_out_failed(entry, fleet_members.sessions[member_look.name], look) if member_plan else entry
+        )
     most = conf.getint("core", "max_map_length")
     entries, look.later = entries[:most], [entry["pipeline"] for entry in entries[most:]]
     idle_members = {name: member for name, member in run.members.items() if name not in run.at_work}

@@ -26,7 +26,6 @@ from tidegate_airflow.dags.request import (
     read_run_params,
 )
 from tidegate_airflow.errors import COMMITTED_KEY, push_failure_reason, raise_joined, read_form_params, require_result
-from tidegate_airflow.failures.hold_back import hold_back
 from tidegate_airflow.failures.keeper import (
     FLUSH_KEY,
     FRESHNESS_KEY,
@@ -36,6 +35,7 @@ from tidegate_airflow.failures.keeper import (
     read_memory,
     was_cleared,
 )
+from tidegate_airflow.failures.leave_out import leave_out_failed
 from tidegate_airflow.failures.notifiers import FAILURE_KEY
 from tidegate_airflow.operators.step import REFUSED_TABLES_KEY, UNREPORTED_KEY, limit_queues
 
@@ -103,12 +103,12 @@ def _plan_run(name: str, memory_name: str, known_names: Sequence[str], scope: Pl
         return flush_plan
     now = time.time()
     push(key=PLANNED_AT_KEY, value=now)
-    held = hold_back(context, streak, flush_plan, lambda: tasks.read_inputs(name, streak.tables), now)
-    push(key=INPUTS_KEY, value=held.inputs)
-    if held.failure is not None:
-        push_failure_reason(held.failure)
-        raise AirflowFailException(held.failure["message"])
-    return held.plan or flush_plan
+    remaining = leave_out_failed(context, streak, flush_plan, lambda: tasks.read_inputs(name, streak.tables), now)
+    push(key=INPUTS_KEY, value=remaining.inputs)
+    if remaining.failure is not None:
+        push_failure_reason(remaining.failure)
+        raise AirflowFailException(remaining.failure["message"])
+    return remaining.plan or flush_plan
 
 
 def clean_up_unless_dry(name: str) -> list[dict[str, Any]]:

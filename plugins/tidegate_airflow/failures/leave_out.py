@@ -19,7 +19,7 @@ AUTOMATIC_RUN_TYPES = {"scheduled", "asset_triggered"}
 
 
 @dataclass(frozen=True)
-class HeldPlan:
+class RemainingPlan:
     """A plan without what must wait.
 
     `plan` is None if nothing is left of it: then `failure` is the task's result `error`.
@@ -30,24 +30,24 @@ class HeldPlan:
     failure: Data | None = None
 
 
-def hold_back(
+def leave_out_failed(
     context: Context, streak: FailureStreak | None, planned: Data, digest_inputs: Callable[[], str], now: float
-) -> HeldPlan:
+) -> RemainingPlan:
     """Return one pipeline's plan without what has failed before and must wait.
 
     Tables that failed in `stage` are left out, listed under `refused`. A run that a person or another DAG triggers
     tries all, and so does a task that a person has cleared.
     """
     if streak is None:
-        return HeldPlan(planned)
+        return RemainingPlan(planned)
     try:
         inputs = digest_inputs()
     except Exception as fault:  # a file that cannot be read, a catalog that does not answer: the run tries
         log.warning("what was changed since the last failure is not known; it is tried: %s", type(fault).__name__)
-        return HeldPlan(planned)
+        return RemainingPlan(planned)
     is_asked_for = context["dag_run"].run_type not in AUTOMATIC_RUN_TYPES or context["ti"].try_number > 1
     if is_asked_for or not streak.must_wait(inputs, now):
-        return HeldPlan(planned, inputs)
+        return RemainingPlan(planned, inputs)
     if streak.tables and any(batch["table"] not in streak.tables for batch in planned["tables"]):
         # not one whose merge failed: what is staged for it does not expire in Kafka
         left_out = [batch["table"] for batch in planned["tables"] if batch["table"] in streak.unstaged_tables]
@@ -56,10 +56,10 @@ def hold_back(
             {"table": table, "kind": WAITING, "message": _describe_wait(streak, reasons[table])} for table in left_out
         ]
         tables = [batch for batch in planned["tables"] if batch["table"] not in left_out]
-        return HeldPlan({**planned, "tables": tables, "refused": [*planned["refused"], *waiting]}, inputs)
+        return RemainingPlan({**planned, "tables": tables, "refused": [*planned["refused"], *waiting]}, inputs)
     tasks_before = sorted({task.task for task in streak.failed})
     failure = {"error": WAITING, "message": _describe_wait(streak, streak.reason), "tasks": tasks_before}
-    return HeldPlan(None, inputs, failure)
+    return RemainingPlan(None, inputs, failure)
 
 
 def _describe_wait(streak: FailureStreak, reason: str) -> str:
