@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tidegate.errors import GiveUp, NothingToDo, PositionLost, RetryLater
+from tidegate.errors import GiveUp, NothingToDo, PositionLost, RetryLater, join_errors
 from tidegate.model.offsets import Offsets, find_lowest, format_names, merge_offsets
 from tidegate.model.position import Position, WatermarkSide
 from tidegate.model.table_state import is_recreated
@@ -46,7 +46,7 @@ def compute_low_watermark(session: Session, tables: Sequence[ObservedTable]) -> 
         elif by_group:
             absent.append(observed.spec)
     if failures and len(failures) == len(tables):
-        raise failures[0]
+        raise join_errors(failures)
     held_offsets = _hold_absent_tables(session, _find_lowest_marks(marks), absent)
     return _restart_recreated_topics(session, tables, held_offsets)
 

@@ -76,8 +76,9 @@ def test_command_fails_as_it_is_where_no_table_can_be_read(world: World) -> None
     flush(open_session(world))
     produce_later_records(world)
     for step in (flush, commit_offsets, heartbeat):
-        with pytest.raises(RetryLater, match="did not answer during read_state"):
+        with pytest.raises(RetryLater, match="did not answer during read_state") as error_info:
             step(open_session(world, *ALL_NAMESPACES))
+        assert [f"table={name}" in str(error_info.value) for name in (ORDERS, COPY)] == [True, True]
     assert read_committed_offsets(world) == {0: 1, 1: 1}
 
 
