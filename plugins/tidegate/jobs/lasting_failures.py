@@ -6,7 +6,6 @@ pipeline file, or a record's NULL, can cause its class.
 """
 
 import re
-from collections.abc import Collection
 
 from tidegate.errors import BadRecord, ConfigurationError, IncompatibleSchema, RetryLater, TidegateError
 
@@ -36,25 +35,25 @@ def is_lasting_sql_state(sql_state: str | None) -> bool:
     return (sql_state or "").startswith(LASTING_SQL_STATES) and sql_state != ACCESS_SQL_STATE
 
 
-def find_lasting_failure(place: str, verbs: Collection[str], text: str) -> TidegateError | None:
+def find_lasting_failure(place: str, verb: str, text: str) -> TidegateError | None:
     """The error of the job at `place` that no retry changes; None where one may.
 
-    `verbs` are what the job does: `stage` evaluates expressions of the pipeline file, `merge` writes rows to the table.
+    `verb` is what the job does: `stage` evaluates expressions of the pipeline file, `merge` writes rows to the table.
     """
-    if "merge" in verbs and NULL_CLASS in text:
+    if verb == "merge" and NULL_CLASS in text:
         return IncompatibleSchema(
             f"{place}: a record has NULL in a column that the table requires; nothing was published; declare it "
             "NOT NULL in value.schema or key.schema, so that such a record is bad and reported with its place, or make "
             "the table's column optional (first drop its identifier fields, if it is one of them)"
         )
-    if "stage" in verbs and FAR_TIME in text:
+    if verb == "stage" and FAR_TIME in text:
         return BadRecord(
             f"{place}: a record has a timestamp that Spark's Kafka source cannot read, as of a producer that writes "
             "nanoseconds where Kafka counts milliseconds; nothing was written; let Kafka find its partition and "
             f"offset, `kafka-get-offsets.sh --bootstrap-server … --topic … --time {FIRST_FAR_MILLISECOND}`, and leave "
             "it out: `flush --until` this offset, then `rebase --to` the next one"
         )
-    expression = EXPRESSION_PATTERN.search(text) if "stage" in verbs else None
+    expression = EXPRESSION_PATTERN.search(text) if verb == "stage" else None
     if expression:
         return ConfigurationError(
             f"{place}: Spark cannot work out an expression of the pipeline file: {expression[0].strip(' ;')[:400]}; "

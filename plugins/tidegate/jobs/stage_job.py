@@ -174,7 +174,7 @@ class JobFailure:
             return error_type(self.message)
         if refusal:
             return build_refused_right_error(place, refusal)
-        lasting = find_lasting_failure(place, (verb,), self.message)
+        lasting = find_lasting_failure(place, verb, self.message)
         return lasting or build_passing_failure(place, verb, f"{self.kind}: {self.message}", failed=" failed")
 
     def to_json(self) -> str:

@@ -90,7 +90,7 @@ class ConnectEngine:
                 "incomplete batch was published; the batch will be tried again"
             )
         verb = get_verb(job)
-        lasting = find_lasting_failure(place, (verb,), text)
+        lasting = find_lasting_failure(place, verb, text)
         return lasting or build_passing_failure(place, verb, text, failed=f": Spark failed in {verb}")
 
 
