@@ -18,9 +18,13 @@ from tidegate.reprocess.verify import verify_table
 FIRST = int(os.environ.get("WALK_SEED", "105"))
 COUNT = int(os.environ.get("WALKS", "1"))
 TURNS = 3 if "WALKS" in os.environ else 2  # one fills the tables, the next changes them
+PARTS = 4  # of a run beside each other: forty walks in one of them outlast all else
 
 
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + COUNT))
+@pytest.mark.parametrize(
+    "seed",
+    [pytest.param(n, marks=pytest.mark.xdist_group(f"walks_{n % PARTS}")) for n in range(FIRST, FIRST + COUNT)],
+)
 def test_tables_of_any_features_hold_what_the_model_says(
     workbench: Workbench, request: pytest.FixtureRequest, seed: int
 ) -> None:
