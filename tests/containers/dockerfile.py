@@ -88,8 +88,9 @@ def _copy(root: Path, checkout: Path, words: list[str]) -> None:
             for jar in (checkout / ".cache" / "jars" / name).glob("*.jar"):
                 link_file(jar, place / jar.name)
         return
-    for source in sources:
-        path = checkout / source
+    paths = [path for source in sources for path in sorted(checkout.glob(source.rstrip("/")))]
+    assert len(paths) >= len(sources), f"nothing is there to copy: {words}"
+    for path in paths:
         if path.is_dir():
             place.mkdir(parents=True, exist_ok=True)
             subprocess.run(["cp", "-r", f"{path}/.", str(place)], check=True)

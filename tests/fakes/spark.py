@@ -20,6 +20,7 @@ from fakes.dead_letters import build_mark, write_dead_letters
 from fakes.lake import MemoryDestination
 from fakes.merge_runner import MergeRunner
 from fakes.stage_runner import StageRunner
+from fakes.tables import is_of_parts
 
 SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property."
 
@@ -82,7 +83,11 @@ class MemoryEngine(StageRunner, MergeRunner):
 
     def _check_columns(self, statement: dict[str, Any]) -> None:
         """A merge names no column that its rows were staged without: Spark would not find it."""
-        attempts = {attempt for _, attempt in statement["parts"]}
+        source_table = self.destination.tables.get(statement["source"])
+        if source_table is None or statement["snapshot_id"] not in source_table.snapshots:
+            return
+        rows = source_table.snapshots[statement["snapshot_id"]].rows
+        attempts = {row["attempt"] for row in rows if is_of_parts(row, statement["parts"])}
         for table in (table for job in self.stages for table in job.tables if table.attempt in attempts):
             staged_columns = (*table.key_columns, *table.value_columns)
             names = {name.casefold() for name in (*(column.name for column in staged_columns), *table.metadata)}
