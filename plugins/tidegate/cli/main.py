@@ -54,18 +54,18 @@ def main(arguments: Sequence[str] | None = None, prepare: Callable[[], None] | N
     """Run one command and return its exit code. `prepare` is called before a command, not for help."""
     parser = build_parser()
     answer_shell(parser)
-    words = argparse.Namespace(command=parser.prog)  # until a command is named
+    args = argparse.Namespace(command=parser.prog)  # until a command is named
     try:
         try:
-            parser.parse_args(arguments, words)
-            code = _run_and_report(words, prepare)
+            parser.parse_args(arguments, args)
+            code = _run_and_report(args, prepare)
         finally:  # help and version end the process here
             if sys.stdout is not None:
                 sys.stdout.flush()
     except OSError as fault:
         if not _is_output_gone():
             raise
-        print(f"{words.command}: its output cannot be written: {fault.strerror}; what is done stands", file=sys.stderr)
+        print(f"{args.command}: its output cannot be written: {fault.strerror}; what is done stands", file=sys.stderr)
         return 1
     return code
 
@@ -80,15 +80,15 @@ def _is_output_gone() -> bool:
     return False
 
 
-def _run_and_report(words: argparse.Namespace, prepare: Callable[[], None] | None) -> int:
+def _run_and_report(args: argparse.Namespace, prepare: Callable[[], None] | None) -> int:
     try:
         if prepare is not None:
             prepare()
-        return _run_command(words)
+        return _run_command(args)
     except NothingToDo as reason:
         from tidegate.cli import output
 
-        output.print_result(words, str(reason), {"nothing_to_do": str(reason)})
+        output.print_result(args, str(reason), {"nothing_to_do": str(reason)})
         return 0
     except PublishedElsewhere as reason:
         print(reason, file=sys.stderr)
@@ -103,25 +103,25 @@ def _run_and_report(words: argparse.Namespace, prepare: Callable[[], None] | Non
     except KeyboardInterrupt:
         from tidegate.cli import output
 
-        print(output.format_interruption(words), file=sys.stderr)
+        print(output.format_interruption(args), file=sys.stderr)
         return INTERRUPTED
 
 
-def _run_command(words: argparse.Namespace) -> int:
+def _run_command(args: argparse.Namespace) -> int:
     import logging
 
     from tidegate.cli.output import build_log_handler
     from tidegate.settings import find_include_folder, is_checkout
 
-    level = logging.INFO if words.verbose else logging.WARNING
-    logging.basicConfig(level=level, handlers=[build_log_handler(verbose=words.verbose)])
-    if words.command not in NEEDS_NO_FOLDER and not (include := find_include_folder()).is_dir():
+    level = logging.INFO if args.verbose else logging.WARNING
+    logging.basicConfig(level=level, handlers=[build_log_handler(verbose=args.verbose)])
+    if args.command not in NEEDS_NO_FOLDER and not (include := find_include_folder()).is_dir():
         way_out = "set TIDEGATE_INCLUDE to one with catalogs.yaml and pipelines/"
         way_out += "" if is_checkout() else ", or make it: tidegate airflow install"
         raise ConfigurationError(f"include={include}: no such folder; {way_out}")
-    module, _, function = COMMANDS[words.command].partition(":")
+    module, _, function = COMMANDS[args.command].partition(":")
     try:
-        code: int = getattr(import_module(f"tidegate.cli.commands.{module}"), function)(words)
+        code: int = getattr(import_module(f"tidegate.cli.commands.{module}"), function)(args)
     except ModuleNotFoundError as fault:
         package = (fault.name or "").partition(".")[0]
         if not package or package.startswith("tidegate"):

@@ -38,9 +38,9 @@ CONTROL_PATTERN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u
 RETRY_PROMISE = re.compile(r"it will be (tried|staged|merged) again")
 
 
-def print_result(words: argparse.Namespace, text: str, data: dict[str, Any]) -> None:
+def print_result(args: argparse.Namespace, text: str, data: dict[str, Any]) -> None:
     """A line for people, or a line of JSON."""
-    if getattr(words, "json", False):
+    if getattr(args, "json", False):
         print(json.dumps(data), flush=True)
     else:
         print_text(name_command(text))
@@ -100,13 +100,13 @@ def format_runbook_page(problem: TidegateError) -> str | None:
     return None if page in (None, DEFAULT_PAGE) else f"see {name_page_file(page)}"
 
 
-def format_interruption(words: argparse.Namespace) -> str:
-    if words.command in ("flush", "stage", "merge"):
+def format_interruption(args: argparse.Namespace) -> str:
+    if args.command in ("flush", "stage", "merge"):
         return (
-            f"pipeline={words.pipeline}: interrupted: published batches stay, and none is half published; "
-            f"the next {words.command} goes on from the table's position and takes up what is staged"
+            f"pipeline={args.pipeline}: interrupted: published batches stay, and none is half published; "
+            f"the next {args.command} goes on from the table's position and takes up what is staged"
         )
-    return f"{words.command}: interrupted: nothing is half published; run the command again"
+    return f"{args.command}: interrupted: nothing is half published; run the command again"
 
 
 def format_published(batch: PublishedBatch) -> str:

@@ -12,10 +12,10 @@ from tidegate.settings import find_include_folder
 from tidegate.wiring.pipeline import assemble_checked_pipeline
 
 
-def open_named_pipeline(words: argparse.Namespace) -> Session:
+def open_named_pipeline(args: argparse.Namespace) -> Session:
     """A person at a terminal reads which job runs; with ``--json`` nothing is added."""
-    session = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
-    if getattr(words, "json", False) or not sys.stderr.isatty():
+    session = assemble_checked_pipeline(find_include_folder(), args.pipeline, read_connection_from_env)
+    if getattr(args, "json", False) or not sys.stderr.isatty():
         return session
     return replace(session, engine=TellingEngine(session.engine))
 

@@ -27,20 +27,20 @@ from tidegate.settings import find_user
 from tidegate.table.approval import DecisionKind
 
 
-def perform_action(words: argparse.Namespace, action: ProposedAction) -> int:
+def perform_action(args: argparse.Namespace, action: ProposedAction) -> int:
     """Preview, ask unless `--yes`, then act if the answer is yes. Returns the exit code.
 
     With `--json` a program gets one object, whose `done` says whether anything was changed.
     """
-    if not words.json:
+    if not args.json:
         print_text(action.full_preview or action.preview)
-    if not words.yes and not _ask(f"{action.question} Type yes: "):
-        if words.json:
+    if not args.yes and not _ask(f"{action.question} Type yes: "):
+        if args.json:
             print(json.dumps({**action.data, "done": False}))
         print("nothing was changed", file=sys.stderr)
         return 1
     action.perform(find_user())
-    if words.json:
+    if args.json:
         print(json.dumps({**action.data, "done": True}))
     else:
         print_text(action.success_message)
@@ -52,37 +52,37 @@ def _ask(question: str) -> bool:
     return is_yes(sys.stdin.readline())
 
 
-def run_rebase(words: argparse.Namespace) -> int:
+def run_rebase(args: argparse.Namespace) -> int:
     """Exit code 1 where the answer is no."""
-    session = open_named_pipeline(words)
-    return perform_action(words, propose_rebase(session, words.to, words.table))
+    session = open_named_pipeline(args)
+    return perform_action(args, propose_rebase(session, args.to, args.table))
 
 
-def run_record(words: argparse.Namespace) -> int:
+def run_record(args: argparse.Namespace) -> int:
     """Exit code 0, also for a bad record."""
-    session = open_named_pipeline(words)
-    if words.around:
-        return _show_neighbours(words, session)
-    at = parse_address(words.at)
+    session = open_named_pipeline(args)
+    if args.around:
+        return _show_neighbours(args, session)
+    at = parse_address(args.at)
     record = read_record(session, at)
-    if not words.json:
+    if not args.json:
         print_text(format_record(record))
-    verdicts = explain_record(session, at, words.table)
-    if words.json:
+    verdicts = explain_record(session, at, args.table)
+    if args.json:
         print(json.dumps({**describe_record(record), "tables": [verdict.to_dict() for verdict in verdicts]}))
     else:
         print_text("\n".join(format_verdict(verdict) for verdict in verdicts))
     return 0
 
 
-def _show_neighbours(words: argparse.Namespace, session: Session) -> int:
-    offsets, records = read_records_around(session, parse_neighbourhood(words.around))
-    if not words.json:
+def _show_neighbours(args: argparse.Namespace, session: Session) -> int:
+    offsets, records = read_records_around(session, parse_neighbourhood(args.around))
+    if not args.json:
         none = f"no record lies in [{offsets.start}, {offsets.stop})"
         print_text("\n".join(map(format_record, records)) or none)
     places = [RecordAddress(record.topic, record.partition, record.offset) for record in records]
-    verdicts = outline_records(session, places, words.table)
-    if words.json:
+    verdicts = outline_records(session, places, args.table)
+    if args.json:
         tables = [[verdict.to_dict() | {"becomes": verdict.becomes} for verdict in verdicts[at]] for at in places]
         parts = zip(records, tables, strict=True)
         print(json.dumps({"records": [{**describe_record(record), "tables": own} for record, own in parts]}))
@@ -91,27 +91,27 @@ def _show_neighbours(words: argparse.Namespace, session: Session) -> int:
     return 0
 
 
-def run_skip(words: argparse.Namespace) -> int:
-    session = open_named_pipeline(words)
-    return perform_action(words, propose_skip(session, parse_address(words.at), words.table))
+def run_skip(args: argparse.Namespace) -> int:
+    session = open_named_pipeline(args)
+    return perform_action(args, propose_skip(session, parse_address(args.at), args.table))
 
 
-def run_upgrade_format(words: argparse.Namespace) -> int:
-    return perform_action(words, propose_upgrade(open_named_pipeline(words), words.table))
+def run_upgrade_format(args: argparse.Namespace) -> int:
+    return perform_action(args, propose_upgrade(open_named_pipeline(args), args.table))
 
 
-def run_approve(words: argparse.Namespace) -> int:
-    return perform_action(words, propose_decision(open_named_pipeline(words), DecisionKind.APPROVE, words.table))
+def run_approve(args: argparse.Namespace) -> int:
+    return perform_action(args, propose_decision(open_named_pipeline(args), DecisionKind.APPROVE, args.table))
 
 
-def run_reject(words: argparse.Namespace) -> int:
-    return perform_action(words, propose_reject(open_named_pipeline(words), words.table, skip=words.skip))
+def run_reject(args: argparse.Namespace) -> int:
+    return perform_action(args, propose_reject(open_named_pipeline(args), args.table, skip=args.skip))
 
 
-def run_undo_rollback(words: argparse.Namespace) -> int:
-    action = propose_undo(open_named_pipeline(words), words.table, discard_foreign=words.discard_foreign)
-    return perform_action(words, action)
+def run_undo_rollback(args: argparse.Namespace) -> int:
+    action = propose_undo(open_named_pipeline(args), args.table, discard_foreign=args.discard_foreign)
+    return perform_action(args, action)
 
 
-def run_answer_rollback(words: argparse.Namespace) -> int:
-    return perform_action(words, propose_answer(open_named_pipeline(words), words.answer, words.table))
+def run_answer_rollback(args: argparse.Namespace) -> int:
+    return perform_action(args, propose_answer(open_named_pipeline(args), args.answer, args.table))

@@ -9,27 +9,27 @@ from tidegate.reprocess.backfill import abandon_backfill, apply_backfill
 from tidegate.reprocess.backfill_plan import ProposedBackfill, parse_request, propose_backfill
 
 
-def run_backfill(words: argparse.Namespace) -> int:
-    if (words.from_time is None) != (words.to_time is None):
-        words.usage_error("--from and --to belong together")
-    if words.abandon and (words.dry_run or words.table):
-        words.usage_error("--abandon gives the whole backfill up; --dry-run and --table say nothing of that")
-    session = open_named_pipeline(words)
-    if words.abandon:
-        dropped_tables = abandon_backfill(session, words.abandon)
+def run_backfill(args: argparse.Namespace) -> int:
+    if (args.from_time is None) != (args.to_time is None):
+        args.usage_error("--from and --to belong together")
+    if args.abandon and (args.dry_run or args.table):
+        args.usage_error("--abandon gives the whole backfill up; --dry-run and --table say nothing of that")
+    session = open_named_pipeline(args)
+    if args.abandon:
+        dropped_tables = abandon_backfill(session, args.abandon)
         output.print_result(
-            words,
+            args,
             f"given up: dropped {', '.join(dropped_tables)}",
-            {"backfill": words.abandon, "dropped": dropped_tables},
+            {"backfill": args.abandon, "dropped": dropped_tables},
         )
         return 0
-    proposal = propose_backfill(session, parse_request(words.range, words.from_time, words.to_time, tuple(words.table)))
-    if words.dry_run or not words.json:
-        output.print_result(words, format_proposal(proposal, words.dry_run), proposal.to_dict())
-    if not words.dry_run:
+    proposal = propose_backfill(session, parse_request(args.range, args.from_time, args.to_time, tuple(args.table)))
+    if args.dry_run or not args.json:
+        output.print_result(args, format_proposal(proposal, args.dry_run), proposal.to_dict())
+    if not args.dry_run:
 
         def report(result: AppliedSlice) -> None:
-            output.print_result(words, format_applied_slice(result), result.to_dict())
+            output.print_result(args, format_applied_slice(result), result.to_dict())
 
         apply_backfill(session, proposal.backfill, report)
     return 0

@@ -10,16 +10,16 @@ from tidegate.settings import find_include_folder
 from tidegate.wiring.doctor import diagnose
 
 
-def run_doctor(words: argparse.Namespace) -> int:
+def run_doctor(args: argparse.Namespace) -> int:
     """Exit code 0 without an error, warnings allowed; 1 with one."""
     diagnosis = diagnose(
         find_include_folder(),
         read_connection_from_env,
-        tuple(words.names),
-        is_read_only=words.read_only,
-        seconds=words.timeout,
+        tuple(args.names),
+        is_read_only=args.read_only,
+        seconds=args.timeout,
     )
-    if words.json:
+    if args.json:
         print(json.dumps(build_report(diagnosis.findings, diagnosis.seconds)), flush=True)
     else:
         print_text(format_findings(diagnosis.findings, diagnosis.seconds))

@@ -9,15 +9,15 @@ from tidegate.reprocess.backfill_plan import parse_request
 from tidegate.reprocess.explain import explain_tables, format_answer
 
 
-def run_explain(words: argparse.Namespace) -> int:
+def run_explain(args: argparse.Namespace) -> int:
     """Exit code 0, also for a row whose cause is not known, and where some tables are refused; 1 if all are."""
-    session = open_named_pipeline(words)
-    within = parse_request(words.range, None, None).ranges if words.range else None
-    explanations, refusals = explain_tables(session, words.key, words.table, within)
-    if words.json:
+    session = open_named_pipeline(args)
+    within = parse_request(args.range, None, None).ranges if args.range else None
+    explanations, refusals = explain_tables(session, args.key, args.table, within)
+    if args.json:
         refused = [{"table": name, "because": str(reason)} for name, reason in refusals.items()]
         tables = [entry.to_dict() for entry in explanations]
-        print(json.dumps({"pipeline": words.pipeline, "tables": tables, "refused": refused}))
+        print(json.dumps({"pipeline": args.pipeline, "tables": tables, "refused": refused}))
     else:
         print_text("\n".join(map(make_line_printable, format_answer(explanations, refusals))))
     return 0

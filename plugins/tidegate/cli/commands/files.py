@@ -27,17 +27,17 @@ from tidegate.spec.pipeline import UNKNOWN_FILE, FileDescription, Pipeline
 from tidegate.spec.publication import Publication
 
 
-def run_validate(words: argparse.Namespace) -> int:
+def run_validate(args: argparse.Namespace) -> int:
     """Exit code 1 where a file is wrong."""
-    if words.file is not None:
-        checked_file = _check_file(_find_file(words.file))
-        if isinstance(checked_file.result, ConfigurationError) and not words.json:
+    if args.file is not None:
+        checked_file = _check_file(_find_file(args.file))
+        if isinstance(checked_file.result, ConfigurationError) and not args.json:
             raise checked_file.result
-        return _print_checked(words, [checked_file], ())
+        return _print_checked(args, [checked_file], ())
     include = find_include_folder()
     checked_files = [_Checked("pipeline", name, result) for name, result in load_all_pipelines(include)]
     checked_files += [_Checked("publication", name, result) for name, result in load_publications(include)]
-    return _print_checked(words, checked_files, list_catalog_problems(include), list_unread_warnings(include))
+    return _print_checked(args, checked_files, list_catalog_problems(include), list_unread_warnings(include))
 
 
 @dataclass(frozen=True)
@@ -83,13 +83,13 @@ def _check_file(file: Path) -> _Checked:
 
 
 def _print_checked(
-    words: argparse.Namespace,
+    args: argparse.Namespace,
     results: list[_Checked],
     catalog_problems: tuple[str, ...],
     unread_warnings: tuple[str, ...] = (),
 ) -> int:
     is_wrong = bool(catalog_problems) or any(isinstance(checked.result, ConfigurationError) for checked in results)
-    if words.json:
+    if args.json:
         parts = {
             f"{kind}s": [checked.to_dict() for checked in results if checked.kind == kind]
             for kind in ("pipeline", "publication")
@@ -118,8 +118,8 @@ def _describe_result(result: Pipeline | Publication) -> list[str]:
     return [*keyless, *(f"  warning: {warning}" for warning in result.warnings)]
 
 
-def run_schema(words: argparse.Namespace) -> int:
-    is_publication = words.of == "publication"
+def run_schema(args: argparse.Namespace) -> int:
+    is_publication = args.of == "publication"
     schema = build_json_schema(PublicationModel, "Tidegate publication") if is_publication else build_json_schema()
     print(json.dumps(schema, indent=2))
     return 0
@@ -144,12 +144,12 @@ class PublicationEntry(TypedDict):
     error: str | None
 
 
-def run_list(words: argparse.Namespace) -> int:
+def run_list(args: argparse.Namespace) -> int:
     """Exit code 1 where a file is wrong."""
     include = find_include_folder()
     pipelines = [_describe_pipeline(name, load_result) for name, load_result in load_all_pipelines(include)]
     publications = [_describe_publication(name, load_result) for name, load_result in load_publications(include)]
-    if words.json:
+    if args.json:
         print(json.dumps({"pipelines": pipelines, "publications": publications}))
     else:
         lines = [_format_entry(entry["pipeline"], entry, entry["topics"], entry["tables"]) for entry in pipelines]

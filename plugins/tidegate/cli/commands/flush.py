@@ -16,22 +16,22 @@ from tidegate.flush.maintain import MaintenanceReport, list_maintained_tables, m
 from tidegate.model.batch import PublishedBatch
 
 
-def run_flush(words: argparse.Namespace) -> int:
+def run_flush(args: argparse.Namespace) -> int:
     """Exit code 0, or an error, raised after the other tables have ended."""
-    session = open_named_pipeline(words)
-    stop_offsets = None if words.until is None else resolve_stop_offsets(session, words.until)
-    repeats = words.until_current or stop_offsets is not None
-    has_printed = words.json  # programs count lines of batches: they get no sentence beside them
+    session = open_named_pipeline(args)
+    stop_offsets = None if args.until is None else resolve_stop_offsets(session, args.until)
+    repeats = args.until_current or stop_offsets is not None
+    has_printed = args.json  # programs count lines of batches: they get no sentence beside them
     while True:
         try:
-            published_batches, failure = _split_failure(partial(flush, session, words.merges_at_once, stop_offsets))
+            published_batches, failure = _split_failure(partial(flush, session, args.merges_at_once, stop_offsets))
         except NothingToDo as reason:
             if not repeats:
                 raise
             if not has_printed:
                 output.print_text(output.name_command(str(reason)))
             return 0
-        _print_published(words, published_batches)
+        _print_published(args, published_batches)
         has_printed = has_printed or bool(published_batches)
         if not repeats or all(batch.snapshot_id is None for batch in published_batches):
             if failure is not None:
@@ -40,22 +40,22 @@ def run_flush(words: argparse.Namespace) -> int:
             return 0
 
 
-def run_staging(words: argparse.Namespace) -> int:
+def run_staging(args: argparse.Namespace) -> int:
     """Exit code 0, or an error, raised after other tables' results are printed."""
-    result = stage_new_batches(open_named_pipeline(words))
+    result = stage_new_batches(open_named_pipeline(args))
     for batch in result.batches:
-        output.print_result(words, output.format_staged(batch), batch.to_dict())
+        output.print_result(args, output.format_staged(batch), batch.to_dict())
     if result.failure is not None:
         raise result.failure
     return 0
 
 
-def run_merging(words: argparse.Namespace) -> int:
+def run_merging(args: argparse.Namespace) -> int:
     """Exit code 0, or an error, raised after other tables' results are printed."""
-    session = open_named_pipeline(words)
-    merge = partial(merge_staged_batches, session, words.merges_at_once)
+    session = open_named_pipeline(args)
+    merge = partial(merge_staged_batches, session, args.merges_at_once)
     published_batches, failure = _split_failure(merge)
-    _print_published(words, published_batches)
+    _print_published(args, published_batches)
     if failure is not None:
         raise failure
     return 0
@@ -68,22 +68,22 @@ def _split_failure(run: Callable[[], FlushResult]) -> tuple[Sequence[PublishedBa
         return error.published, error
 
 
-def _print_published(words: argparse.Namespace, batches: Sequence[PublishedBatch]) -> None:
+def _print_published(args: argparse.Namespace, batches: Sequence[PublishedBatch]) -> None:
     for batch in batches:
-        output.print_result(words, output.format_published(batch), batch.to_dict())
+        output.print_result(args, output.format_published(batch), batch.to_dict())
 
 
-def run_maintain(words: argparse.Namespace) -> int:
+def run_maintain(args: argparse.Namespace) -> int:
     """A table that fails stops none of those behind it."""
-    session = open_named_pipeline(words)
+    session = open_named_pipeline(args)
     tables = list_maintained_tables(session)
     if not tables:
         raise NothingToDo(
-            f"pipeline={words.pipeline}: nothing to maintain: it has no Iceberg table yet; BigQuery keeps its own small"
+            f"pipeline={args.pipeline}: nothing to maintain: it has no Iceberg table yet; BigQuery keeps its own small"
         )
 
     def print_report(report: MaintenanceReport) -> None:
-        output.print_result(words, output.format_maintenance(report), report.to_dict())
+        output.print_result(args, output.format_maintenance(report), report.to_dict())
 
     maintain_all(session, tables, print_report)
     return 0

@@ -30,27 +30,27 @@ STATED_OPTIONS = {
 }
 
 
-def run_import(words: argparse.Namespace) -> int:
+def run_import(args: argparse.Namespace) -> int:
     """Translate, look where the sink stands, and print or write; 1 where the files could not be written."""
     include = find_include_folder()
     choices = Choices(
-        name=words.name,
-        catalog=words.catalog,
-        kafka=words.kafka,
-        tables=tuple(words.table),
-        topics=tuple(words.topic),
-        key_fields=tuple(part.strip() for part in words.key.split(",") if part.strip()),
-        brokers=words.brokers,
+        name=args.name,
+        catalog=args.catalog,
+        kafka=args.kafka,
+        tables=tuple(args.table),
+        topics=tuple(args.topic),
+        key_fields=tuple(part.strip() for part in args.key.split(",") if part.strip()),
+        brokers=args.brokers,
     )
-    config = _read_config(words)
+    config = _read_config(args)
     for option in STATED_OPTIONS.get(config.kind, ()):
-        if getattr(words, option):
+        if getattr(args, option):
             problem = f"--{option}: not for {config.kind}, whose own configuration says it"
             raise ConfigurationError(f"{problem}; leave it out, and correct the pipeline file that comes of it")
     Patience.seconds = 0.0  # someone looks on: a broker that is down is said at once
     try:
-        kafka = None if words.offline else _find_kafka(choices)
-        world = UnreachableWorld() if words.offline else SinkWorld(include, read_connection_from_env, kafka)
+        kafka = None if args.offline else _find_kafka(choices)
+        world = UnreachableWorld() if args.offline else SinkWorld(include, read_connection_from_env, kafka)
         translation = translate(config, choices, world)
         position = find_position(translation.position, translation.draft, world)
     except RetryLater as fault:
@@ -62,23 +62,23 @@ def run_import(words: argparse.Namespace) -> int:
     problems, warnings = check_files(include, draft.name, format_pipeline_file(translation), entry)
     draft.to_check += warnings
     data = describe_import(translation, position, problems, is_in_file=is_in_file)
-    if words.write:
+    if args.write:
         if position.state in STANDS_ELSEWHERE:
             raise ConfigurationError(f"position={position.state}: {position.reason}; nothing was written")
-        data["written"] = write_files(include, draft.name, data["file"], entry, overwrite=words.overwrite)
-    print(json.dumps(data) if words.json else _format_answer(data, translation))
+        data["written"] = write_files(include, draft.name, data["file"], entry, overwrite=args.overwrite)
+    print(json.dumps(data) if args.json else _format_answer(data, translation))
     return 0
 
 
-def _read_config(words: argparse.Namespace) -> ConnectorConfig:
-    worker = _read_file(words.worker) if words.worker else ""
-    if words.config.startswith(("http://", "https://")):
-        text = fetch_connector(words.config)
+def _read_config(args: argparse.Namespace) -> ConnectorConfig:
+    worker = _read_file(args.worker) if args.worker else ""
+    if args.config.startswith(("http://", "https://")):
+        text = fetch_connector(args.config)
         origin = "the Connect worker's answer"
     else:
-        text = _read_file(Path(words.config))
-        origin = words.config
-    return read_config(text, origin, worker, words.connector)
+        text = _read_file(Path(args.config))
+        origin = args.config
+    return read_config(text, origin, worker, args.connector)
 
 
 def _read_file(path: Path) -> str:

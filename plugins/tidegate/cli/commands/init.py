@@ -45,37 +45,37 @@ NAME_LENGTH = 60
 ROWS = 10
 
 
-def run_init(words: argparse.Namespace) -> int:
+def run_init(args: argparse.Namespace) -> int:
     Patience.seconds = 0.0  # someone looks on: a broker that is down is said at once
     include = find_include_folder()
-    answers = read_answers(words, include, read_connection_from_env)
-    proposal, text, warnings = propose(words, answers, include)
+    answers = read_answers(args, include, read_connection_from_env)
+    proposal, text, warnings = propose(args, answers, include)
     rows = list[dict[str, Any]]()
     question = "Show ten rows as a flush decodes them, by Spark?"
-    is_asked = sys.stdin.isatty() and not words.yes and not words.json and not words.print
-    if words.dry_run or (is_asked and is_yes(ask(question, "no"))):
+    is_asked = sys.stdin.isatty() and not args.yes and not args.json and not args.print
+    if args.dry_run or (is_asked and is_yes(ask(question, "no"))):
         rows = decode_newest_records(include, proposal, text, read_connection_from_env, _print_progress)
     data = describe(answers, proposal, text, warnings, rows)
     summary = make_printable(format_summary(answers, proposal, warnings, rows))
-    if words.print or words.dry_run:
-        if words.json:
+    if args.print or args.dry_run:
+        if args.json:
             print(json.dumps({**data, "done": False}))
-        elif words.print:
+        elif args.print:
             # only the file goes to standard output
             print(text, end="")
             _print_progress(summary)
         else:
             print(f"{text}\n{summary}\nnothing was written")
         return 0
-    if not words.json:
+    if not args.json:
         print(f"{text}\n{summary}", flush=True)
-    if not words.yes and not is_yes(ask(f"Write {format_path(answers.path)}?", "no")):
-        if words.json:
+    if not args.yes and not is_yes(ask(f"Write {format_path(answers.path)}?", "no")):
+        if args.json:
             print(json.dumps({**data, "done": False}))
         _print_progress("nothing was written; --yes writes it without asking")
         return 1
-    write_pipeline_file(answers.path, text, is_forced=words.force)
-    if words.json:
+    write_pipeline_file(answers.path, text, is_forced=args.force)
+    if args.json:
         print(json.dumps({**data, "done": True}))
     else:
         print(f"{format_path(answers.path)} was written\nnext: {read_command_name()} flush {answers.name}")
@@ -98,11 +98,11 @@ class Answers:
     path: Path
 
 
-def read_answers(words: argparse.Namespace, include: Path, resolve: Resolve) -> Answers:
+def read_answers(args: argparse.Namespace, include: Path, resolve: Resolve) -> Answers:
     """`ConfigurationError` for what cannot be, before any topic is read."""
-    asks = sys.stdin.isatty() and not words.yes
-    kafka = read_kafka(words.kafka or (ask("Kafka connection, or host:port", DEFAULT_KAFKA) if asks else DEFAULT_KAFKA))
-    topics = tuple(words.topic) or (ask_topics(kafka, resolve) if asks else ())
+    asks = sys.stdin.isatty() and not args.yes
+    kafka = read_kafka(args.kafka or (ask("Kafka connection, or host:port", DEFAULT_KAFKA) if asks else DEFAULT_KAFKA))
+    topics = tuple(args.topic) or (ask_topics(kafka, resolve) if asks else ())
     if not topics:
         raise ConfigurationError("--topic is missing; name the topic, e.g. --topic shop.orders")
     twice = sorted({topic for topic in topics if topics.count(topic) > 1})
@@ -112,17 +112,17 @@ def read_answers(words: argparse.Namespace, include: Path, resolve: Resolve) -> 
     first_part, dot, _ = topics[0].lower().partition(".")
     namespace = re.sub(r"[^a-z0-9_]", "_", first_part) if dot else "main"
     usual = f"{next(iter(catalogs), 'lake')}.{namespace}.{to_word(topics[0])}"
-    target = words.to or (ask("Table, <catalog>.<namespace>.<table>", usual) if asks else "")
+    target = args.to or (ask("Table, <catalog>.<namespace>.<table>", usual) if asks else "")
     tables = find_tables(target, topics, catalogs)
-    name = words.name or suggest_name(tables[0] if len(tables) == 1 else target.rpartition(".")[2])
+    name = args.name or suggest_name(tables[0] if len(tables) == 1 else target.rpartition(".")[2])
     if not PIPELINE_NAME_PATTERN.fullmatch(name):
         raise ConfigurationError(f"--name={name}: not a pipeline's name; write [a-z][a-z0-9_-]*, at most 60 letters")
     path = include / "pipelines" / f"{name}.yaml"
-    if path.exists() and not (words.force or words.print or words.dry_run):
+    if path.exists() and not (args.force or args.print or args.dry_run):
         raise ConfigurationError(
             f"{format_path(path)}: exists already; choose another --name, or overwrite with --force"
         )
-    registry = find_registry(words.registry, resolve)
+    registry = find_registry(args.registry, resolve)
     return Answers(kafka=kafka, topics=topics, tables=tables, registry=registry, name=name, path=path)
 
 
@@ -198,16 +198,14 @@ def suggest_name(table: str) -> str:
     return word[:NAME_LENGTH] or "pipeline"
 
 
-def propose(
-    words: argparse.Namespace, answers: Answers, include: Path
-) -> tuple[ProposedPipeline, str, tuple[str, ...]]:
+def propose(args: argparse.Namespace, answers: Answers, include: Path) -> tuple[ProposedPipeline, str, tuple[str, ...]]:
     """The proposal, its text, and the warnings of `validate`; `ConfigurationError` with what `validate` refuses."""
-    limits = SampleLimits(records=words.records, seconds=words.seconds)
+    limits = SampleLimits(records=args.records, seconds=args.seconds)
     lookup = RegistryLookup(answers.registry, read_connection_from_env)
     tables: list[ProposedTable] = []
     for topic, table in zip(answers.topics, answers.tables, strict=True):
         sample = sample_topic(answers.kafka, read_connection_from_env, topic, limits, _print_progress)
-        tables += propose_tables(sample, table, lookup, words.key)
+        tables += propose_tables(sample, table, lookup, args.key)
     check_formats(tables)
     proposal = ProposedPipeline(answers.name, answers.kafka, tuple(tables))
     text = render_pipeline(proposal)

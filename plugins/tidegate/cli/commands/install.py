@@ -83,20 +83,20 @@ UNCHANGED = "unchanged"
 KEPT = "kept"
 
 
-def run_airflow(words: argparse.Namespace) -> int:
+def run_airflow(args: argparse.Namespace) -> int:
     """Exit code 0, also where a changed file is kept."""
     if is_checkout():
         raise ConfigurationError(
             f"this is a checkout, folder={find_home_folder()}: its dags/ and plugins/ are used as they are; "
             "for another Airflow run in its environment: pip install FOLDER, and then: tidegate airflow install"
         )
-    dags = (words.dags_folder or find_dags_folder()).expanduser().resolve()
-    include = (words.include or find_include_folder()).expanduser().resolve()
+    dags = (args.dags_folder or find_dags_folder()).expanduser().resolve()
+    include = (args.include or find_include_folder()).expanduser().resolve()
     results = {dags / name: write_missing_file(dags / name, text) for name, text in DAG_FILES.items()}
     results |= {include / name: write_folder(include / name) for name in INCLUDE_FOLDERS}
     results |= {include / name: write_missing_file(include / name, text) for name, text in INCLUDE_FILES.items()}
     steps = list_next_steps(include)
-    if words.json:
+    if args.json:
         print(json.dumps({"files": {str(path): result for path, result in results.items()}, "next": steps}))
     else:
         print("\n".join(describe_result(path, result) for path, result in results.items()))
@@ -177,17 +177,17 @@ LOCK_HEADER = "# What pom.xml brings: SHA-256, and the place in a Maven reposito
 PACKAGES_HINT = "or let Spark fetch them itself by spark.jars.packages: docs/install.md"
 
 
-def run_jars(words: argparse.Namespace) -> int:
+def run_jars(args: argparse.Namespace) -> int:
     """Fetch what is missing and verify all; exit code 0 where the folder holds exactly what is locked."""
-    source = words.source or find_product_folder() / "local" / "jars" / "spark"
-    if words.write_lock:
+    source = args.source or find_product_folder() / "local" / "jars" / "spark"
+    if args.write_lock:
         with tempfile.TemporaryDirectory(prefix="tidegate-jars-") as temporary:
             download_jars(source / POM, Path(temporary))
             digests = hash_jars(Path(temporary))
         lines = [f"{digest}  {place}\n" for place, digest in sorted(digests.items())]
         (source / LOCK).write_text(LOCK_HEADER + "".join(lines), encoding="utf-8")
         return 0
-    folder = (words.into or find_jars_folder()).expanduser().resolve()
+    folder = (args.into or find_jars_folder()).expanduser().resolve()
     locked_jars = read_lock(source / LOCK)
     try:
         fetched = bool(compare_jars(hash_jars(folder), flatten(locked_jars)))
@@ -201,7 +201,7 @@ def run_jars(words: argparse.Namespace) -> int:
     data = {"folder": str(folder), "jars": sorted(flatten(locked_jars)), "fetched": fetched}
     result = "fetched" if fetched else "there already"
     text = f"{len(locked_jars)} jars, {result}, each with the checksum that is locked: {folder}"
-    print(json.dumps(data) if words.json else text)
+    print(json.dumps(data) if args.json else text)
     return 0
 
 
@@ -279,8 +279,8 @@ def compare_jars(installed: Mapping[str, str], locked_jars: Mapping[str, str]) -
     return [*missing, *foreign, *changed_jars]
 
 
-def run_completion(words: argparse.Namespace) -> int:
+def run_completion(args: argparse.Namespace) -> int:
     from argcomplete.shell_integration import shellcode
 
-    print(shellcode(["tidegate"], shell=words.shell))
+    print(shellcode(["tidegate"], shell=args.shell))
     return 0

@@ -21,20 +21,20 @@ from tidegate.table.session import open_table
 from tidegate.wiring.pipeline import assemble_pipeline
 
 
-def run_plan(words: argparse.Namespace) -> int:
+def run_plan(args: argparse.Namespace) -> int:
     """Exit code 1 where a table is refused."""
-    if words.preview:
-        return _run_preview(words)
-    flush_plan = plan(open_named_pipeline(words))
-    output.print_result(words, output.format_plan(flush_plan), flush_plan.to_dict())
+    if args.preview:
+        return _run_preview(args)
+    flush_plan = plan(open_named_pipeline(args))
+    output.print_result(args, output.format_plan(flush_plan), flush_plan.to_dict())
     return 1 if flush_plan.refusals else 0
 
 
-def _run_preview(words: argparse.Namespace) -> int:
-    previews, refusals = preview_batches(open_named_pipeline(words))
-    if words.json:
+def _run_preview(args: argparse.Namespace) -> int:
+    previews, refusals = preview_batches(open_named_pipeline(args))
+    if args.json:
         tables = [preview.to_dict() for preview in previews]
-        print(json.dumps({"pipeline": words.pipeline, "tables": tables, "refused": [asdict(one) for one in refusals]}))
+        print(json.dumps({"pipeline": args.pipeline, "tables": tables, "refused": [asdict(one) for one in refusals]}))
     else:
         at_terminal = sys.stdout.isatty()
         texts = [output.format_preview(preview, shows_rows=at_terminal) for preview in previews]
@@ -43,9 +43,9 @@ def _run_preview(words: argparse.Namespace) -> int:
     return 1 if refusals else 0
 
 
-def run_status(words: argparse.Namespace) -> int:
+def run_status(args: argparse.Namespace) -> int:
     """Exit code 1 where one cannot tell."""
-    requested_name = words.pipeline
+    requested_name = args.pipeline
     include = find_include_folder()
     statuses = list[PipelineStatus | UnknownStatus]()
     loaded_pipelines = dict(load_all_pipelines(include))  # the right file wins
@@ -63,7 +63,7 @@ def run_status(words: argparse.Namespace) -> int:
             if requested_name:
                 raise
             statuses.append({"pipeline": name, "error": str(problem)})
-    if words.json:
+    if args.json:
         publications = [
             reading.status.to_dict() if reading.status else {"publication": reading.publication, "error": reading.error}
             for reading in readings
@@ -76,15 +76,15 @@ def run_status(words: argparse.Namespace) -> int:
     return 0 if is_known else 1
 
 
-def run_live_view(words: argparse.Namespace) -> int:
+def run_live_view(args: argparse.Namespace) -> int:
     """Print the query, or make the view and print its name."""
-    session = open_named_pipeline(words)
-    names = [words.table] if words.table else [table.name for table in session.pipeline.entries]
+    session = open_named_pipeline(args)
+    names = [args.table] if args.table else [table.name for table in session.pipeline.entries]
     if len(names) != 1:
         raise ConfigurationError(
             f"pipeline={session.pipeline.name} tables={', '.join(names)}: a live view is of one table; name it with "
             "--table"
         )
     table = open_table(session, names[0]).refresh()
-    output.print_text(create_live_view(table) if words.create else render_live_view(table))
+    output.print_text(create_live_view(table) if args.create else render_live_view(table))
     return 0

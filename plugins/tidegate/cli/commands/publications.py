@@ -14,17 +14,17 @@ from tidegate.spec.time_text import format_time_ms
 from tidegate.wiring.publication import assemble_checked_publication, assemble_publication
 
 
-def run_publish(words: argparse.Namespace) -> int:
+def run_publish(args: argparse.Namespace) -> int:
     """One run; `NothingToDo` where the topic is current."""
-    session = assemble_checked_publication(find_include_folder(), words.publication, read_connection_from_env)
-    if words.dry_run:
-        planned_run = plan_run(session, words.resynchronise).to_dict()
+    session = assemble_checked_publication(find_include_folder(), args.publication, read_connection_from_env)
+    if args.dry_run:
+        planned_run = plan_run(session, args.resynchronise).to_dict()
         pairs = output.format_pairs(planned_run)
-        text = f"publication={words.publication} would produce: {pairs}\nnothing was produced"
-        output.print_result(words, text, {"publication": words.publication, **planned_run})
+        text = f"publication={args.publication} would produce: {pairs}\nnothing was produced"
+        output.print_result(args, text, {"publication": args.publication, **planned_run})
         return 0
-    published_run = publish(session, words.resynchronise).to_dict()
-    output.print_result(words, output.format_pairs(published_run), published_run)
+    published_run = publish(session, args.resynchronise).to_dict()
+    output.print_result(args, output.format_pairs(published_run), published_run)
     return 0
 
 

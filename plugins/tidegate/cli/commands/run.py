@@ -27,17 +27,17 @@ from tidegate.settings import NAMED_FOLDERS, find_include_folder, format_path, l
 STOPPED_AT_ONCE = 130
 
 
-def run_run(words: argparse.Namespace) -> int:
+def run_run(args: argparse.Namespace) -> int:
     """Until SIGTERM or Ctrl-C: 0 when what ran then has ended. The second signal ends the process at once."""
     Patience.seconds = 0.0  # a run that waits for its server would keep a slot from the others; it is tried again
     include = find_include_folder()
     stop = threading.Event()
-    shared = Shared(Slots(words.flushes_at_once), stop, _Printer(words))
+    shared = Shared(Slots(args.flushes_at_once), stop, _Printer(args))
     files = PipelineFiles(include), PublicationFiles(include)
-    place = Place(include, read_connection_from_env, *files, words.merges_at_once)
-    supervisor = Supervisor(place, words.name, shared)
+    place = Place(include, read_connection_from_env, *files, args.merges_at_once)
+    supervisor = Supervisor(place, args.name, shared)
     supervisor.check_names()
-    for warning in () if words.name else _list_unread_warnings(include):
+    for warning in () if args.name else _list_unread_warnings(include):
         print(f"warning: {warning}", file=sys.stderr)
 
     def handle_signal(_number: int, _frame: FrameType | None) -> None:
@@ -48,7 +48,7 @@ def run_run(words: argparse.Namespace) -> int:
         os.write(2, b"stopping: what runs now ends first; a second signal stops at once\n")
 
     handlers = {number: signal.signal(number, handle_signal) for number in (signal.SIGTERM, signal.SIGINT)}
-    names = ", ".join(words.name) or f"all of {format_path(include)}"
+    names = ", ".join(args.name) or f"all of {format_path(include)}"
     print(f"running: {names}; Ctrl-C or SIGTERM ends it behind what runs then", file=sys.stderr)
     try:
         supervisor.run()
@@ -73,8 +73,8 @@ class _Printer:
     A line that cannot be written, as to a full disk or an ended reader, is lost and delays no flush.
     """
 
-    def __init__(self, words: argparse.Namespace) -> None:
-        self._words = words
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._args = args
         self._lock = threading.Lock()
         self._failed_streams = set[object]()  # where the last line was not taken
 
@@ -105,10 +105,10 @@ class _Printer:
         self._print_event(work, "recovered", text, {"reason": streak.reason, "runs": streak.runs})
 
     def _print_event(self, work: Work, event: str, text: str, data: dict[str, Any]) -> None:
-        place = sys.stderr if event == "failed" and not self._words.json else sys.stdout
+        place = sys.stderr if event == "failed" and not self._args.json else sys.stdout
         line = (
             json.dumps({"work": work.name, "event": event, **data})
-            if self._words.json
+            if self._args.json
             else output.make_printable(output.name_command(text))
         )
         with self._lock:

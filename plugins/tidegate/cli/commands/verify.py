@@ -15,24 +15,24 @@ from tidegate.reprocess.verify import WHOLE, Difference, Verification, verify_ta
 from tidegate.table.session import select_tables
 
 
-def run_verify(words: argparse.Namespace) -> int:
+def run_verify(args: argparse.Namespace) -> int:
     """Exit code 1 where a table differs and is not repaired, or cannot be verified: the others are compared then."""
-    if words.yes and not words.repair:
-        words.usage_error("--yes confirms a repair: give --repair too")
-    if words.repair and words.sample != WHOLE:
-        words.usage_error("--repair compares every key: leave --sample out")
-    session = open_named_pipeline(words)
+    if args.yes and not args.repair:
+        args.usage_error("--yes confirms a repair: give --repair too")
+    if args.repair and args.sample != WHOLE:
+        args.usage_error("--repair compares every key: leave --sample out")
+    session = open_named_pipeline(args)
     verifications = []
     failures = dict[str, TidegateError]()
-    for table in select_tables(session, words.table):
+    for table in select_tables(session, args.table):
         try:
-            verifications.append(verify_table(session, table.name, words.sample))
+            verifications.append(verify_table(session, table.name, args.sample))
         except TidegateError as problem:
             failures[table.name] = problem
             continue
-        if not words.json:
+        if not args.json:
             print_text(_format_result(verifications[-1]))
-    code = _show_or_repair(words, session, verifications, failures) if verifications else 1
+    code = _show_or_repair(args, session, verifications, failures) if verifications else 1
     if len(failures) == 1:
         raise next(iter(failures.values()))
     if failures:
@@ -41,18 +41,18 @@ def run_verify(words: argparse.Namespace) -> int:
 
 
 def _show_or_repair(
-    words: argparse.Namespace,
+    args: argparse.Namespace,
     session: Session,
     verifications: Sequence[Verification],
     failures: Mapping[str, TidegateError],
 ) -> int:
     wrong = [verification for verification in verifications if verification.wrong]
-    if words.repair and wrong:
-        return perform_action(words, propose_repair(session, wrong))
-    if words.json:
+    if args.repair and wrong:
+        return perform_action(args, propose_repair(session, wrong))
+    if args.json:
         refused = [{"table": name, "because": str(reason)} for name, reason in failures.items()]
         tables = [verification.to_dict() for verification in verifications]
-        print(json.dumps({"pipeline": words.pipeline, "tables": tables, "refused": refused}))
+        print(json.dumps({"pipeline": args.pipeline, "tables": tables, "refused": refused}))
     return 1 if wrong else 0
 
 
