@@ -236,7 +236,7 @@ def test_flood_of_deletes_is_held_rejected_and_then_approved_by_clicks(admin: Pa
         ("Reject", "the batch stays staged, and nothing of the table is published"),
         ("Approve", "the next flush publishes the batch, if its diff is still this one"),
     ):
-        card.get_by_role("button", name=label).click()
+        card.get_by_role("button", name=f"{label} …").click()
         dialog = admin.get_by_role("dialog")
         expect(dialog.get_by_label("Preview")).to_contain_text("held by deletes_over=10%")
         expect(dialog.get_by_label("Preview")).to_contain_text(f"deleted={len(there)} ")
