@@ -8,7 +8,6 @@ from typing import Any
 from tidegate.jobs.stage_job import StageTable
 from tidegate.spec.projection import Projection
 from tidegate.spec.table import Route
-from tidegate.spec.table_template import FIELD_PATTERN, MAX_NAME_CHARACTERS, VALUE_PATTERN, TableNaming
 
 from fakes.broker import Record
 from fakes.folded import replace_placeholders
@@ -97,23 +96,11 @@ class RecordDecoder:
         return table.route is None or _is_routed(table.route, visible_fields)
 
 
-def name_table(naming: TableNaming, row: Row) -> str | None:
-    """``namespace.table`` of a row, None if its values make no such name. The job computes it in SQL."""
-    values = {field: row.get(field) for field in naming.fields}
-    if any(value is None or not re.fullmatch(VALUE_PATTERN, str(value).lower()) for value in values.values()):
-        return None
-    parts = (naming.namespace, naming.table)
-    namespace, table = (FIELD_PATTERN.sub(lambda m: str(values[m[1]]).lower(), part) for part in parts)
-    if namespace not in naming.namespaces or len(table) > MAX_NAME_CHARACTERS or re.fullmatch(naming.reserved, table):
-        return None
-    return f"{namespace}.{table}"
-
-
 def _judge_name(table: StageTable, visible_fields: Row | None) -> str | None:
     """Bad where names are looked for and the row makes none, filtered where it names another table."""
     if table.naming is None or visible_fields is None:
         return None
-    table_name = name_table(table.naming, visible_fields)
+    table_name = table.naming.name_of(visible_fields)
     if table.naming.name is None:
         return "bad" if table_name is None else None
     return None if table_name == table.naming.name else "filtered"

@@ -13,7 +13,7 @@ from fakes.broker import MemoryBroker, Record
 from fakes.dead_letters import list_waiting_records
 from fakes.grown_values import find_lacking_columns
 from fakes.lake import MemoryDestination
-from fakes.record_decoder import BAD, RecordDecoder, has_placeholder, name_table
+from fakes.record_decoder import BAD, RecordDecoder, has_placeholder
 from fakes.tables import Row
 
 
@@ -104,7 +104,7 @@ class StageRunner(RecordDecoder):
             for record in self._read_records(job, (topic, partition, start, end)):
                 fate, row = self.decode_record(table, topic, partition, record)
                 if fate == "staged":
-                    table_names.add(name_table(table.naming, {**row["value"], "topic": topic}))
+                    table_names.add(table.naming.name_of({**row["value"], "topic": topic}))
                 elif fate == "bad":
                     bad_count, first_bad = bad_count + 1, first_bad or row
         names_outcome = {

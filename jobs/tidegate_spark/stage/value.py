@@ -318,7 +318,7 @@ def render_route(route: Route | None) -> str | None:
 
 
 def render_table_name(naming: TableNaming) -> str:
-    """Return SQL: the ``namespace.table`` that a record names, NULL if its values make no such name."""
+    """Return ``namespace.table`` as `TableNaming.name_of` makes it, NULL if a record's values make no such name."""
     valid = render_literal(rf"\A{VALUE_PATTERN}\z")
     fields = " AND ".join(f"regexp_like({_render_name_part(f)}, {valid})" for f in naming.fields)
     namespace = _render_template(naming.namespace)

@@ -5,7 +5,9 @@ value can never name a table outside of the template.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 FIELD_PATTERN = re.compile(r"\{([^{}]+)\}")
 VALUE_PATTERN = "[a-z0-9_][a-z0-9_-]*"
@@ -36,6 +38,17 @@ class TableNaming:
     @property
     def fields(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(FIELD_PATTERN.findall(self.template)))
+
+    def name_of(self, row: Mapping[str, Any]) -> str | None:
+        """Return ``namespace.table`` for a row, None if its values make no such name. The job computes it in SQL."""
+        values = {field: row.get(field) for field in self.fields}
+        if any(value is None or not re.fullmatch(VALUE_PATTERN, str(value).lower()) for value in values.values()):
+            return None
+        parts = (self.namespace, self.table)
+        namespace, table = (FIELD_PATTERN.sub(lambda m: str(values[m[1]]).lower(), part) for part in parts)
+        if namespace not in self.namespaces or len(table) > MAX_NAME_CHARACTERS or re.fullmatch(self.reserved, table):
+            return None
+        return f"{namespace}.{table}"
 
     def makes(self, table: str) -> bool:
         pattern = "".join(
