@@ -32,10 +32,11 @@ def test_plan_flush_and_status_tell_the_same_story(workbench) -> None:
     (status,) = json.loads(process.stdout)["pipelines"]
     assert process.returncode == 0
     assert set(status) == {
-        "pipeline", "description", "group", "freshness", "lag", "tables", "partitions", "batches", "backfills",
-        "warnings", "dead_letters", "dead_letters_replayed", "newest_dead_letter",
+        "pipeline", "description", "group", "freshness", "lag", "lag_known", "tables", "partitions", "batches",
+        "backfills", "warnings", "dead_letters", "dead_letters_replayed", "newest_dead_letter",
     }  # fmt: skip
-    assert (status["lag"], status["group"], status["dead_letters"]) == (0, "tidegate-told", 0)
+    assert (status["lag"], status["lag_known"]) == (0, True)
+    assert (status["group"], status["dead_letters"]) == ("tidegate-told", 0)
     (table,) = status["tables"]
     assert (table["table"], table["batch"], table["rows"]) == ("lake.shop.told", 2, 3)
     assert table["position"] == {topic: {"0": 3, "1": 0}}
