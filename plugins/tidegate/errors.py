@@ -20,7 +20,7 @@
 Each message says what happened, names the values as ``name=value`` and ends with what to do next.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 
@@ -141,6 +141,11 @@ def join_tables(
     """Return the error of several tables: to be tried again if one of them is."""
     is_passing = any(kind is not None and issubclass(kind, RetryLater) for kind in kinds)
     return (SomeTablesDelayed if is_passing else SomeTablesFailed)(message, published)
+
+
+def join_failures(failures: Collection[TidegateError], published: tuple[Any, ...] = ()) -> SomeTables:
+    """Return the error of several tables with a line for each reason."""
+    return join_tables("\n".join(dict.fromkeys(map(str, failures))), map(type, failures), published)
 
 
 def join_errors(errors: Sequence[TidegateError]) -> TidegateError:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from tidegate.errors import GiveUp, RetryLater, TidegateError, join_tables
+from tidegate.errors import GiveUp, RetryLater, TidegateError, join_failures
 from tidegate.jobs.lasting_failures import build_refused_right_error, find_refused_right
 from tidegate.jobs.maintain_job import ORPHANS, MaintainJob, MaintenanceOutcome, ProcedureOutcome
 from tidegate.model import resource_names
@@ -112,7 +112,7 @@ def maintain_all(session: Session, tables: Iterable[str], report: Callable[[Main
         except TidegateError as problem:
             failures.append(problem)
     if failures:
-        raise join_tables("\n".join(map(str, failures)), map(type, failures))
+        raise join_failures(failures)
 
 
 def maintain(session: Session, table: str) -> MaintenanceReport:

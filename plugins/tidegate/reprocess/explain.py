@@ -17,7 +17,7 @@ from tidegate.errors import (
     RetryLater,
     TidegateError,
     Unverifiable,
-    join_tables,
+    join_failures,
 )
 from tidegate.merge.hold import UNREADABLE_COLUMNS
 from tidegate.merge.scd2_statements import refuse_history, refuse_truncates
@@ -372,7 +372,7 @@ def explain_tables(
     if len(refusals) == 1 and not explanations:
         raise next(iter(refusals.values()))
     if refusals and not explanations:
-        raise join_tables("\n".join(dict.fromkeys(map(str, refusals.values()))), map(type, refusals.values()))
+        raise join_failures(refusals.values())
     return explanations, refusals
 
 

@@ -13,7 +13,7 @@ from tidegate.errors import (
     PositionLost,
     RetryLater,
     TidegateError,
-    join_tables,
+    join_failures,
 )
 from tidegate.jobs.statements_job import StatementsJob
 from tidegate.merge.attempt import begin_attempt_beside, publish_attempt, retry_commits
@@ -70,7 +70,7 @@ def replay_dead_letters(
     if len(failures) == 1 and not results:
         raise failures[0]
     if failures:
-        raise join_tables("\n".join(map(str, failures)), map(type, failures), tuple(results))
+        raise join_failures(failures, tuple(results))
     return results
 
 

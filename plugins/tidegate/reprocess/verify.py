@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from tidegate.errors import CommitRefused, GiveUp, NothingToDo, RetryLater, TidegateError, Unverifiable, join_tables
+from tidegate.errors import CommitRefused, GiveUp, NothingToDo, RetryLater, TidegateError, Unverifiable, join_failures
 from tidegate.flush.stage_request import build_stage_job, build_stage_table
 from tidegate.flush.staged import find_lacking_columns, read_staged_batch, run_or_take_over
 from tidegate.jobs.statements_job import JobQuestions, StatementsJob
@@ -168,7 +168,7 @@ def verify_all(session: Session, name: str | None = None) -> list[Verification]:
         except TidegateError as problem:
             failures.append(problem)
     if failures:
-        raise join_tables("\n".join(map(str, failures)), map(type, failures), tuple(verifications))
+        raise join_failures(failures, tuple(verifications))
     if not verifications:
         raise NothingToDo("\n".join(refusals))
     return verifications

@@ -50,15 +50,14 @@ def find_reshaped(
     """Return the batches that would follow in a queue that ends at `end`, had the rows' shape not changed since."""
     uuid = table.state.uuid if table.state else None
     highest = table.state.highest_batch if table.state else 0
+    reached = end.offsets if end else None
     reshaped: list[StagedBatch] = []
     for batch in staged_batches:
-        if reshaped or end:
-            is_next = batch.ranges.continues(reshaped[-1].ranges.end if reshaped else end.offsets if end else {})
-        else:
-            is_next = not batch.follows
+        is_next = not batch.follows if reached is None else batch.ranges.continues(reached)
         # it is in no queue, and nothing but its shape can be the reason
         if is_next and batch.batch > highest and _fits(batch, uuid, batch.row_shape):
             reshaped.append(batch)
+            reached = batch.ranges.end
     return tuple(reshaped)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from tidegate.cli.commands.actions import perform_action
 from tidegate.cli.output import make_line_printable, print_text
 from tidegate.cli.session import open_named_pipeline
-from tidegate.errors import TidegateError, join_tables
+from tidegate.errors import TidegateError, join_failures
 from tidegate.monitoring.verification_rows import describe_limits, format_counts
 from tidegate.ports.session import Session
 from tidegate.reprocess.repair import propose_repair
@@ -36,7 +36,7 @@ def run_verify(args: argparse.Namespace) -> int:
     if len(failures) == 1:
         raise next(iter(failures.values()))
     if failures:
-        raise join_tables("\n".join(dict.fromkeys(map(str, failures.values()))), map(type, failures.values()))
+        raise join_failures(failures.values())
     return code
 
 
