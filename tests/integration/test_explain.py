@@ -288,18 +288,19 @@ def expect_causes(shape: Shape, table: str, changes: list[Placed]) -> tuple[str,
     highest = -1
     for placed in changes:
         change = placed.change
-        is_for_all = change.kind == "tombstone"
-        if is_for_all and shape.fmt == "maxwell-json":
+        is_tombstone = change.kind == "tombstone"
+        if is_tombstone and shape.fmt == "maxwell-json":
             continue  # such a message has the key in its row, and this one has none
         deletes = change.kind in ("tombstone", "event", "flagged")
         over = shape.when_false is not None and (change.row["n"] or 0) >= LIMIT and not deletes and change.kind != "bad"
-        if shape.routed and not is_for_all and not table.endswith(change.row["type"]):
+        has_row = not is_tombstone and change.kind != "event"  # the row of a delete decides about no table
+        if shape.routed and has_row and not table.endswith(change.row["type"]):
             rowless["filtered"] = placed.offset
         elif change.kind == "bad":
             rowless["bad"] = placed.offset
         elif over and shape.when_false == "ignore":
             rowless["filtered"] = placed.offset
-        elif (deletes or over) and (not shape.delete or (is_for_all and not shape.takes_tombstones)):
+        elif (deletes or over) and (not shape.delete or (is_tombstone and not shape.takes_tombstones)):
             rowless["ignored"] = placed.offset
         elif shape.sequence and change.row["seq"] < highest:
             continue
