@@ -18,7 +18,7 @@ ENGINES ?=
 PROJECT ?=
 DESTINATION ?=
 # over how many days `make test-long` spreads its repeats, walks, guards and failures; 1: all of them in each run
-DAYS ?= 6
+DAYS ?= 14
 
 BEGUN := $(shell date +%s)
 
@@ -62,13 +62,13 @@ test-long: export MERGE_SECONDS ?= 240
 test-long: export STORE_OBJECTS ?= 20000
 test-long: export SOAK_MINUTES ?= 17
 test-long: export FAULTS ?= places
-test-long: export WALKS ?= 40
+test-long: export WALKS ?= 20
 test-long: export OUTAGE_SECONDS ?= 300
 test-long: export TIDEGATE_EXAMPLES = all
 test-long: export TIDEGATE_DAYS = $(DAYS)
 test-long: export TIDEGATE_DAY = $(shell echo $$(($$(date +%s) / 86400)))
 test-long soak test-soak test-crash test-engines: HANGS_AFTER := 14400
-test-long: ready unit live-long test-soak test-night  ## every quick test, and a sixth of all repeats, walks, guards and failures, another sixth each day; DAYS=1: all; write the run into benchmarks/results/tests.md
+test-long: ready unit live-long test-soak test-night  ## every quick test, and a fourteenth of all repeats, walks, guards and failures, another each day; DAYS=1: all; write the run into benchmarks/results/tests.md
 	@echo "a row for benchmarks/results/tests.md: | $$(date -u +%F) | $$(git rev-parse --short HEAD) | $$((($$(date +%s) - $(BEGUN)) / 60)) | everything passed |"
 
 ready: setup  # as the one waits for networks, and the other does not
