@@ -116,9 +116,23 @@ def _check_added_columns(entry: TableEntry) -> None:
         findings.add(path, "evolve.add_columns is false; allow it, or choose warn, refuse or ignore")
     if entry.model.source.verify_integrity and value.schema_ is None:
         findings.add(path, "verify_integrity compares declared columns; name the fields of the key in value.schema")
-    made_names = [name for name in table.sequence_by if name not in entry.model.source.metadata]
-    if made_names and value.schema_ is None:
-        entry.add("sequence_by", f"no record may have made {made_names[0]} yet; declare it in value.schema")
+    if value.schema_ is None:
+        _check_names_of_made_columns(entry)
+
+
+def _check_names_of_made_columns(entry: TableEntry) -> None:
+    # the merge of a batch without such a column would fail, and nothing is staged behind it that could make one
+    table = entry.table
+    settings: dict[KeyPath, list[str]] = {
+        ("sequence_by",): table.sequence_by,
+        ("update_columns",): table.update_columns,
+        ("partial_updates", "sequence_groups"): [n for name, members in table.groups for n in (name, *members)],
+    }
+    own_names = {*entry.metadata_words, *entry.key_names}
+    for setting, names in settings.items():
+        made_names = [name for name in names if name.casefold() not in own_names]
+        if made_names:
+            entry.add(setting, f"no record may have made {made_names[0]} yet; declare it in value.schema")
 
 
 def check_table_name(name: str, path: KeyPath, catalogs: Catalogs, findings: Problems) -> None:

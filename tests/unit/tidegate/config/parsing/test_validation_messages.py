@@ -888,6 +888,20 @@ REFUSED = {
         ),
         "tables[0].sequence_by=[at]: no record may have made at yet; declare it in value.schema",
     ),
+    "update of a column that no record has made": (
+        render_source(
+            "key: {fields: [id], schema: id BIGINT}, value: {unknown_fields: add}, metadata: {seen: timestamp}",
+            tables="[{name: lake.a.b, update_columns: [Seen, status]}]",
+        ),
+        "tables[0].update_columns=[Seen, status]: no record may have made status yet; declare it in value.schema",
+    ),
+    "group of a column that no record has made": (
+        render_source(
+            "key: {fields: [id], schema: id BIGINT}, value: {unknown_fields: add}, metadata: {version: offset}",
+            tables="[{name: lake.a.b, partial_updates: {sequence_groups: {version: [name]}}}]",
+        ),
+        "no record may have made name yet; declare it in value.schema",
+    ),
     "condition on a column that no record has made": (
         render_source("value: {unknown_fields: add}", tables="[{name: lake.a.b, when: kind = 'x'}]"),
         "kind is not a column of the record",
