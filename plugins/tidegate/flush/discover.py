@@ -138,7 +138,7 @@ def _commit_registry_advance(table: TableSession, plan: Plan, planned_batch: Pla
     name = table.pipeline.name
 
     def guard(table: TableSession) -> None:
-        check_not_overtaken(table, planned_batch.batch, planned_batch.ranges)
+        check_not_overtaken(table, planned_batch.batch, planned_batch.ranges, plan)
 
     table = table.refresh()
     guard(table)

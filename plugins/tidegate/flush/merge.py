@@ -223,7 +223,7 @@ def _find_published(work: BatchMerge, table: TableSession) -> PublishedBatch | N
     ):
         head = table.session.commits.read_head(table.name, resource_names.name_tag(table.pipeline.name))
         return _build_result(work, head, position, PublishOutcome.ALREADY_PUBLISHED)
-    check_not_overtaken(table, staged_batch.parts[0].batch, staged_batch.ranges)
+    check_not_overtaken(table, staged_batch.parts[0].batch, staged_batch.ranges, staged_batch)
     return None
 
 

@@ -160,7 +160,7 @@ def _stage_group(
         for planned_batch in group:
             if not planned_batch.follows:
                 table_now = open_table(session, planned_batch.table).refresh()
-                check_not_overtaken(table_now, planned_batch.batch, planned_batch.ranges)
+                check_not_overtaken(table_now, planned_batch.batch, planned_batch.ranges, plan)
         raise
 
 

@@ -22,6 +22,7 @@ from tidegate.table.coverage import answer_coverage
 from tidegate.table.history import add_action
 from tidegate.table.log import filter_table_log, read_log
 from tidegate.table.position import REMAINING
+from tidegate.table.queue import is_passed
 from tidegate.table.session import TableSession, expand_template, select_tables
 from tidegate.table.start_offsets import check_target_topics, is_json, parse_offsets_target, resolve_target
 
@@ -186,7 +187,6 @@ def _find_lasting_offsets(before: Position, part: Log) -> Offsets:
 
 
 def _find_unpublished(table: TableSession, before: Position) -> int:
-    state = table.require_state()
     try:
         names = _list_intermediates(table)
         batches = [batch for name in names for batch in table.session.staging.list_staged(name, table.name)]
@@ -196,7 +196,7 @@ def _find_unpublished(table: TableSession, before: Position) -> int:
     end = before.offsets
     last = 0
     for staged_batch in batches:
-        if staged_batch.batch > state.highest_batch and staged_batch.ranges.continues(end):
+        if not is_passed(table, before, staged_batch) and staged_batch.ranges.continues(end):
             end = staged_batch.ranges.end
             last = staged_batch.batch
     return last

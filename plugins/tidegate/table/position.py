@@ -14,6 +14,7 @@ from tidegate.errors import (
     TopicsUnavailable,
 )
 from tidegate.model import resource_names
+from tidegate.model.batch import Plan, StagedBatch
 from tidegate.model.counts import format_being, format_count
 from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import (
@@ -31,7 +32,7 @@ from tidegate.model.offsets import (
 )
 from tidegate.model.position import Position
 from tidegate.model.resource_names import name_positions_table, quote_word
-from tidegate.model.table_state import NO_TOPIC_ID, TableState
+from tidegate.model.table_state import NO_TOPIC_ID, TableState, is_recreated
 from tidegate.ports.session import Session
 from tidegate.spec.pipeline import RiskPolicy, RollbackPolicy
 from tidegate.table.session import TableSession, select_tables
@@ -215,20 +216,36 @@ def name_moved(table: TableSession) -> str:
     return _name_arguments(table) if table.pipeline.has_several else table.pipeline.name
 
 
-def check_not_overtaken(table: TableSession, batch: int, ranges: Ranges) -> None:
-    """Raise `PublishedElsewhere` if the table's position is no longer the start of the batch."""
+def check_not_overtaken(table: TableSession, batch: int, ranges: Ranges, planned: Plan | StagedBatch) -> None:
+    """Raise `PublishedElsewhere` if the table's position is no longer the start of the batch in the `planned` log."""
     state = table.state
     position = resolve_position(table)
     # it was published, or is older than a rebase, and its offsets may mean other records now
     is_old = state is not None and batch <= state.highest_batch
-    if position is not None and (is_old or not ranges.continues(position.offsets)):
-        is_rolled_back = state is not None and state.is_rolled_back
-        reason = "the table was rolled back meanwhile" if is_rolled_back else "another run published first"
+    # a rebase does not see the number of a batch whose job is still running
+    is_other = position is not None and is_of_other_log(position, planned)
+    if position is not None and (is_old or is_other or not ranges.continues(position.offsets)):
+        reason = "another run published first"
+        if is_other:
+            reason = "the position was moved to another log since it was planned"
+        if state is not None and state.is_rolled_back:
+            reason = "the table was rolled back meanwhile"
         raise PublishedElsewhere(
             f"{table.prefix} batch={batch}: {reason}: "
             f"position={format_offsets(position.offsets)} start={format_offsets(ranges.start)}; nothing was changed "
             "and nothing needs repair"
         )
+
+
+def is_of_other_log(position: Position, other: Log | Plan | StagedBatch) -> bool:
+    """Whether clusters or topics differ: equal offsets mean other records then. False where ids are unknown."""
+    is_moved = is_another_cluster(position.cluster_id, other.cluster_id)
+    ids = other.topic_ids
+    return is_moved or any(is_recreated(known, ids.get(topic, known)) for topic, known in position.topic_ids.items())
+
+
+def is_another_cluster(recorded_id: str, cluster_id: str) -> bool:
+    return bool(recorded_id and cluster_id) and recorded_id != cluster_id
 
 
 class _MessageSubject(NamedTuple):
@@ -260,7 +277,7 @@ def check_log(table: TableSession, position: Position, log: Log, *, rewound: boo
     `rewound`: the position is not the recorded one, from which `rebase` moves.
     """
     subject = _MessageSubject(table.prefix, f"tidegate rebase {name_moved(table)}", stays=not rewound)
-    if position.cluster_id and log.cluster_id and position.cluster_id != log.cluster_id:
+    if is_another_cluster(position.cluster_id, log.cluster_id):
         raise PositionLost(
             f"{subject.table}: the brokers are another cluster: cluster_id={log.cluster_id} "
             f"recorded={position.cluster_id}; "

@@ -13,6 +13,7 @@ from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Merge
 from tidegate.spec.table import Table
 from tidegate.table.columns import compute_shape
+from tidegate.table.position import is_of_other_log
 from tidegate.table.session import TableSession, describe_table
 
 
@@ -33,13 +34,11 @@ def select_queue(
     uuid = table.state.uuid if table.state else None
     queue: list[StagedBatch] = []
     for batch in staged_batches:
-        # published once, and then rolled back
-        is_old = table.state is not None and batch.batch <= table.state.highest_batch
         if queue or position:
             is_next = batch.ranges.continues(queue[-1].ranges.end if queue else position.offsets if position else {})
         else:
             is_next = not batch.follows
-        if is_next and not is_old and _fits(batch, uuid, shapes[batch.added]):
+        if is_next and not is_passed(table, position, batch) and _fits(batch, uuid, shapes[batch.added]):
             queue.append(batch)
     return tuple(queue)
 
@@ -49,16 +48,21 @@ def find_reshaped(
 ) -> tuple[StagedBatch, ...]:
     """Return the batches that would follow in a queue that ends at `end`, had the rows' shape not changed since."""
     uuid = table.state.uuid if table.state else None
-    highest = table.state.highest_batch if table.state else 0
     reached = end.offsets if end else None
     reshaped: list[StagedBatch] = []
     for batch in staged_batches:
         is_next = not batch.follows if reached is None else batch.ranges.continues(reached)
         # it is in no queue, and nothing but its shape can be the reason
-        if is_next and batch.batch > highest and _fits(batch, uuid, batch.row_shape):
+        if is_next and not is_passed(table, end, batch) and _fits(batch, uuid, batch.row_shape):
             reshaped.append(batch)
             reached = batch.ranges.end
     return tuple(reshaped)
+
+
+def is_passed(table: TableSession, position: Position | None, batch: StagedBatch) -> bool:
+    """Whether the batch was published once and then rolled back, or is older than a move of the position."""
+    highest = table.state.highest_batch if table.state else 0
+    return batch.batch <= highest or (position is not None and is_of_other_log(position, batch))
 
 
 def describe_way_back(table: TableSession) -> str:

@@ -31,6 +31,7 @@ from tidegate.table.position import (
     REMAINING,
     describe_all_losses,
     find_position_cuts,
+    is_another_cluster,
     name_moved,
     resolve_next_start,
 )
@@ -110,7 +111,7 @@ def _describe_other_log(table: TableWithLog, reshaped: Sequence[StagedBatch]) ->
     last = reshaped[-1]
     log = table.log
     staged = f"batch={reshaped[0].batch} is staged in another shape of the rows, and"
-    if _is_another_cluster(last.cluster_id, log):
+    if is_another_cluster(last.cluster_id, log.cluster_id):
         return f"{staged} the brokers are another cluster: cluster_id={log.cluster_id} recorded={last.cluster_id}"
     for topic, recorded in last.topic_ids.items():
         topic_id = log.topic_ids.get(topic, recorded)
@@ -262,7 +263,7 @@ class RebaseTarget:
 
     def choose_epochs(self, before: Position, log: Log) -> Offsets:
         """Return the leaders' epochs of the new position."""
-        if _is_another_cluster(before.cluster_id, log):
+        if is_another_cluster(before.cluster_id, log.cluster_id):
             return log.epochs
         # the others keep theirs: no leader was asked for a cut there, and the next batch must still ask
         moved_epochs = {
@@ -288,7 +289,7 @@ def resolve_target(session: Session, before: Position, lasting: Offsets, to: str
         )
     if to == REMAINING:
         cuts: Offsets = {}
-        if not _is_another_cluster(before.cluster_id, log):
+        if not is_another_cluster(before.cluster_id, log.cluster_id):
             cuts = find_position_cuts(session, replace(before, offsets=lasting), log)
         return _name_partitions(log, lasting, merge_offsets(cuts, log.find_begins_behind(lasting)))
     if is_json(to):
@@ -296,10 +297,6 @@ def resolve_target(session: Session, before: Position, lasting: Offsets, to: str
     # a time may lie behind a transaction that is still open, whose records nobody may skip
     times = session.broker.find_offsets_at(topics, parse_timestamp_ms("--to", to, TARGET_FORMS))
     return RebaseTarget(find_lowest(log.end, merge_offsets(log.begin, times)))
-
-
-def _is_another_cluster(cluster_id: str, log: Log) -> bool:
-    return bool(cluster_id and log.cluster_id) and cluster_id != log.cluster_id
 
 
 def _name_partitions(log: Log, lasting: Offsets, named_offsets: Offsets) -> RebaseTarget:

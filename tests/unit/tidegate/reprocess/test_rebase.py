@@ -1,6 +1,7 @@
 """rebase: the one move by hand; it shows first, moves by the same compare-and-swap, and leaves a mark."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -13,7 +14,7 @@ from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
 from tidegate.model.position import Position
 from tidegate.model.resource_names import name_intermediate_table
-from tidegate.model.table_state import TableState
+from tidegate.model.table_state import NO_TOPIC_ID, TableState
 from tidegate.monitoring.status import read_status
 from tidegate.ports.session import Session
 from tidegate.reprocess.rebase import propose_moves, propose_rebase, rebase_positions
@@ -184,6 +185,49 @@ def test_a_batch_staged_before_a_move_to_where_it_starts_is_neither_resumed_nor_
         3,
         {"orders": {"0": [3, 4], "1": [0, 0]}},
     )
+    flush(session)
+    assert [row["id"] for row in world.read_rows(NAME)] == ["a", "b", "c", "new"]
+
+
+def recreate_orders(world: World) -> None:
+    world.broker.create("orders")
+    for key in ("x", "y", "z", "new"):
+        produce(world, key, "1")
+
+
+def change_cluster(world: World) -> None:
+    """Its log is longer, so the offsets of the copied records mean others there."""
+    recreate_orders(world)
+    world.broker.ids["orders"] = NO_TOPIC_ID  # an old broker's
+    world.broker.cluster_id = "cluster-2"
+
+
+@pytest.mark.guard(
+    "a batch of another log than the position's is not the table's next one",
+    file="plugins/tidegate/table/position.py",
+    text="    is_other = position is not None and is_of_other_log(position, planned)\n",
+    off="    is_other = False\n",
+)
+@pytest.mark.parametrize("change_log", [recreate_orders, change_cluster])
+def test_a_batch_whose_job_ends_behind_a_move_to_where_it_starts_in_another_log_is_not_published(
+    world: World, change_log: Callable[[World], None]
+) -> None:
+    """Its worker has compared the topics before, and counts it after the move, which could not see its number."""
+    produce(world, "old", "1")
+    session = world.open_session(PIPELINE)
+    moved = list[str]()
+
+    def move_meanwhile(call: str, moment: str) -> None:
+        if (call, moment) == ("staging.complete_attempt", "before") and not moved:
+            moved.append(call)
+            change_log(world)
+            move_positions(session, '{"orders": {"0": 3}}')
+
+    [batch] = stage(world.open_session(PIPELINE, move_meanwhile), plan(session))
+    assert moved
+    with pytest.raises(PublishedElsewhere, match="moved to another log since it was planned"):
+        merge(session, batch)
+    assert not plan(session).tables[0].is_resumed
     flush(session)
     assert [row["id"] for row in world.read_rows(NAME)] == ["a", "b", "c", "new"]
 
