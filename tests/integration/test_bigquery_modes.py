@@ -308,6 +308,17 @@ def test_versions_are_laid_out_as_in_the_model_and_reading_again_changes_nothing
     ]
 
 
+def test_version_that_is_read_again_has_the_values_that_the_file_reads_now(bigquery: str, tmp_path: Path) -> None:
+    """As after a corrected `select` and a rebase, while its change is still remembered."""
+    columns = tuple(Column(n, k) for n, k in VERSIONED.items())
+    table = build_table(NAME, columns=columns, history=History(), sequence_by=("at", "sub"))
+    bench = Bench(table, bigquery, tmp_path)
+    for value in ("wrong", "right"):
+        bench.offsets = itertools.count()
+        bench.flush([build_versioned_record((1, "upsert", (12, 0), 12, value), True)])
+    assert [row[:2] for row in read_versions(bench)] == [(1, "right")]
+
+
 VERSIONED = {"id": "INT", "v": "STRING", "tags": "ARRAY<STRING>", "x": "DOUBLE", "at": "TIMESTAMP", "sub": "INT"}
 FOREVER = DAY + timedelta(days=9999)
 

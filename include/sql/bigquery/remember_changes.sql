@@ -1,6 +1,6 @@
 -- One row for each change: what a key was from when on, or when it was deleted. Facts of the log, so that writing them
--- again, or too early, does no harm. A delete that tells no time of its own (kind t) ends what its key had come to.
-{%- from "_later.sql" import later %}
+-- again does no harm. A record that is read again counts as it is read now. A delete that tells no time of its own (kind t) ends what its key had come to.
+{%- from "_not_earlier.sql" import not_earlier %}
 {%- set places = ["offset", "topic", "partition", "i"] %}
 {%- set at = [("offset" | ours), ("topic" | ours), ("partition" | ours), ("i" | ours)] | join(", ") %}
 MERGE INTO {{ changes | name }} AS t
@@ -73,7 +73,7 @@ USING (
 {%- set _ = pairs.append(("s." ~ (name | ours), "t." ~ (name | ours))) %}
 {%- endfor %}
 ON {% include "_on_key.sql" %} AND t.{{ "valid_from" | ours }} = s.{{ "from" | ours }} AND t.{{ "kind" | ours }} = s.{{ "kind" | ours }}
-WHEN MATCHED AND {{ later(pairs) }} THEN UPDATE SET
+WHEN MATCHED AND {{ not_earlier(pairs) }} THEN UPDATE SET
   {%- for column in values %}
   t.{{ column | quoted }} = s.{{ column | quoted }},
   {%- endfor %}

@@ -1,5 +1,5 @@
 -- One row for each change: what a key was from when on, or when it was deleted. Facts of the log, so that writing them
--- again, or too early, does no harm. A delete that tells no time of its own (kind t) ends what its key had come to.
+-- again does no harm. A record that is read again counts as it is read now. A delete that tells no time of its own (kind t) ends what its key had come to.
 MERGE INTO `my-project`.`shop`.`orders_changes` AS t
 USING (
   SELECT `_tidegate_change`.* FROM (
@@ -37,7 +37,7 @@ USING (
   )
 ) AS s
 ON (t.`id` = s.`id` OR (t.`id` IS NULL AND s.`id` IS NULL)) AND t.`_tidegate_valid_from` = s.`_tidegate_from` AND t.`_tidegate_kind` = s.`_tidegate_kind`
-WHEN MATCHED AND (s.`_tidegate_offset` > t.`_tidegate_offset` OR (s.`_tidegate_offset` IS NOT NULL AND t.`_tidegate_offset` IS NULL) OR ((s.`_tidegate_offset` = t.`_tidegate_offset` OR (s.`_tidegate_offset` IS NULL AND t.`_tidegate_offset` IS NULL)) AND (s.`_tidegate_topic` > t.`_tidegate_topic` OR (s.`_tidegate_topic` IS NOT NULL AND t.`_tidegate_topic` IS NULL) OR ((s.`_tidegate_topic` = t.`_tidegate_topic` OR (s.`_tidegate_topic` IS NULL AND t.`_tidegate_topic` IS NULL)) AND (s.`_tidegate_partition` > t.`_tidegate_partition` OR (s.`_tidegate_partition` IS NOT NULL AND t.`_tidegate_partition` IS NULL) OR ((s.`_tidegate_partition` = t.`_tidegate_partition` OR (s.`_tidegate_partition` IS NULL AND t.`_tidegate_partition` IS NULL)) AND (s.`_tidegate_i` > t.`_tidegate_i` OR (s.`_tidegate_i` IS NOT NULL AND t.`_tidegate_i` IS NULL)))))))) THEN UPDATE SET
+WHEN MATCHED AND (s.`_tidegate_offset` > t.`_tidegate_offset` OR (s.`_tidegate_offset` IS NOT NULL AND t.`_tidegate_offset` IS NULL) OR ((s.`_tidegate_offset` = t.`_tidegate_offset` OR (s.`_tidegate_offset` IS NULL AND t.`_tidegate_offset` IS NULL)) AND (s.`_tidegate_topic` > t.`_tidegate_topic` OR (s.`_tidegate_topic` IS NOT NULL AND t.`_tidegate_topic` IS NULL) OR ((s.`_tidegate_topic` = t.`_tidegate_topic` OR (s.`_tidegate_topic` IS NULL AND t.`_tidegate_topic` IS NULL)) AND (s.`_tidegate_partition` > t.`_tidegate_partition` OR (s.`_tidegate_partition` IS NOT NULL AND t.`_tidegate_partition` IS NULL) OR ((s.`_tidegate_partition` = t.`_tidegate_partition` OR (s.`_tidegate_partition` IS NULL AND t.`_tidegate_partition` IS NULL)) AND (s.`_tidegate_i` > t.`_tidegate_i` OR (s.`_tidegate_i` IS NOT NULL AND t.`_tidegate_i` IS NULL) OR (s.`_tidegate_i` = t.`_tidegate_i` OR (s.`_tidegate_i` IS NULL AND t.`_tidegate_i` IS NULL))))))))) THEN UPDATE SET
   t.`name` = s.`name`,
   t.`tags` = s.`tags`,
   t.`at` = s.`at`,

@@ -5,7 +5,7 @@ import sqlite3
 from itertools import product
 
 from tidegate.adapters.sql_templates import SqlFiles
-from unit.sql.test_iceberg_golden import SEQUENCED
+from unit.sql.test_iceberg_golden import REMEMBERED, SEQUENCED
 
 Sequence = tuple[int | None, int | None]
 SEQUENCES: list[Sequence | None] = [None, *product((None, 1, 2), repeat=2)]
@@ -46,4 +46,27 @@ def test_later_record_decides_a_replayed_key_by_each_column_of_its_sequence() ->
             ).fetchone()
             if bool(answer) != is_later(mine, theirs, reset, offset):
                 wrong.append((mine, theirs, reset, offset, answer))
+    assert wrong == []
+
+
+def test_change_that_is_read_again_is_remembered_as_it_is_read_now_and_an_earlier_one_is_not() -> None:
+    """As in Iceberg: a corrected file, and `rebase`, would otherwise leave the rows of the first reading."""
+    values = {**REMEMBERED, "sequence": ["term", "lsn"]}
+    sql = SqlFiles("bigquery").render("remember_changes", **values).replace("`", "")
+    found = re.search(r"WHEN MATCHED AND (.*) THEN UPDATE", sql)
+    assert found is not None
+    condition = re.sub(r"IF\((t\._tidegate_kind = 't'), NULL, t\._tidegate_sequence\.(\w+)\)", r"t.\2", found[1])
+    condition = condition.replace("s._tidegate_sequence_1", "s.term").replace("s._tidegate_sequence_2", "s.lsn")
+    columns = ("term", "lsn", *(f"_tidegate_{name}" for name in ("offset", "topic", "partition", "i")))
+    named = ", ".join(f"? AS {column}" for column in columns)
+    changes = [
+        (*sequence, offset, "a", 0, i) for sequence in SEQUENCES[1:] if sequence for offset in (3, 7) for i in (0, 1)
+    ]
+    wrong = []
+    with sqlite3.connect(":memory:") as database:
+        for one, other in product(changes, changes):
+            query = f"SELECT {condition} FROM (SELECT {named}) AS s, (SELECT {named}) AS t"
+            (answer,) = database.execute(query, (*one, *other)).fetchone()
+            if bool(answer) != ((build_rank(one[:2]), one[2:]) >= (build_rank(other[:2]), other[2:])):
+                wrong.append((one, other, answer))
     assert wrong == []
