@@ -139,7 +139,8 @@ def run_table_commit(warehouse: Warehouse, sql: Sql, table_commit: TableCommit, 
     statements = warehouse.drop_existing_namespaces(table_commit.statements)
     source = table_commit.source
     if source is not None:  # partitions expire, and missing rows would be merged as none
-        rows = sum(read_loaded_rows(warehouse, source.intermediate, part.attempt) for part in source.parts)
+        attempts = [part.attempt for part in source.parts]
+        rows = sum(read_loaded_rows(warehouse, source.intermediate, attempts).values())
         staged_table = warehouse.to_reference(source.intermediate)
         statements = [render_staged_assertion(staged_table, source, rows), *statements]
     target = warehouse.quote_name(table_commit.table)
@@ -194,9 +195,10 @@ def _forget_missing(warehouse: Warehouse, source: StagedSource) -> None:
     where = _render_parts_condition(source)
     rows = warehouse.query_rows(f"SELECT attempt, COUNT(*) AS n FROM {table} WHERE {where} GROUP BY attempt")
     counts = {row["attempt"]: row["n"] for row in rows}
+    loaded_rows = read_loaded_rows(warehouse, source.intermediate, [part.attempt for part in source.parts])
     # attempts whose rows are all there need not be staged again
     for part in source.parts:
-        if counts.get(part.attempt, 0) != read_loaded_rows(warehouse, source.intermediate, part.attempt):
+        if counts.get(part.attempt, 0) != loaded_rows[part.attempt]:
             forget_attempt(warehouse, source.intermediate, part.batch, part.attempt)
 
 

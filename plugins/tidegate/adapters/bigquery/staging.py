@@ -113,8 +113,9 @@ class BigQueryStaging(BigQueryPort, StagingStore):
 
     @translate_bigquery_errors
     def read_staged_outcome(self, intermediate: str, attempt: str) -> StageOutcome | None:
-        landed = _find_landed(self._get_warehouse(intermediate), intermediate, attempt)
-        return None if landed is None else _get_outcome(landed)
+        landings = _list_valid(self._get_warehouse(intermediate), intermediate)
+        own = (landed for landed in landings if landed["summary"]["tidegate.attempt"] == attempt)
+        return next(map(_get_outcome, own), None)
 
     @translate_bigquery_errors
     def read_staging(self, intermediate: str, table: str) -> Staging | None:
@@ -355,23 +356,23 @@ def _list_valid(warehouse: Warehouse, intermediate: str) -> list[dict[str, Any]]
     return [landing for landing in landed if landing["table"] == get_uuid(table)]
 
 
-def _find_landed(warehouse: Warehouse, intermediate: str, attempt: str) -> dict[str, Any] | None:
-    landings = _list_valid(warehouse, intermediate)
-    return next((landed for landed in landings if landed["summary"]["tidegate.attempt"] == attempt), None)
-
-
 def _get_outcome(landed: dict[str, Any]) -> StageOutcome:
     summary = landed["summary"]
     place = f"batch={summary['tidegate.batch']} attempt={summary['tidegate.attempt']} file={LANDED_FILE}"
     return StageOutcome.from_dict(landed["outcome"], place)
 
 
-def read_loaded_rows(warehouse: Warehouse, intermediate: str, attempt: str) -> int:
-    """How many rows an attempt's load jobs brought in; `RetryLater` if the attempt is gone."""
-    landed = _find_landed(warehouse, intermediate, attempt)
-    if landed is None:
-        raise RetryLater(f"intermediate={intermediate} attempt={attempt}: its staged rows are gone")
-    return int(landed["rows"])
+def read_loaded_rows(warehouse: Warehouse, intermediate: str, attempts: Iterable[str]) -> dict[str, int]:
+    """How many rows each attempt's load jobs brought in; `RetryLater` if one of them is gone."""
+    rows = {
+        landed["summary"]["tidegate.attempt"]: int(landed["rows"]) for landed in _list_valid(warehouse, intermediate)
+    }
+    loaded_rows = dict[str, int]()
+    for attempt in attempts:
+        if attempt not in rows:
+            raise RetryLater(f"intermediate={intermediate} attempt={attempt}: its staged rows are gone")
+        loaded_rows[attempt] = rows[attempt]
+    return loaded_rows
 
 
 def forget_attempt(warehouse: Warehouse, intermediate: str, batch: int, attempt: str) -> None:

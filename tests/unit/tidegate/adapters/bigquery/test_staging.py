@@ -13,15 +13,17 @@ import pytest
 from contract_words import STAGED, TABLE, build_summary, render_outcome
 from tidegate.adapters.bigquery import staging
 from tidegate.adapters.bigquery.catalog import Warehouse
+from tidegate.adapters.bigquery.commit import run_table_commit
 from tidegate.adapters.bigquery.files import LocalFolder
 from tidegate.adapters.bigquery.staging import BigQueryStaging, forget_attempt, get_folder, read_loaded_rows
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.failpoints import install_visitor
 from tidegate.model import resource_names
+from tidegate.model.batch import StagedPart
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import FORMAT, FORMAT_LABEL
-from tidegate.model.table_state import SignedAttempt
+from tidegate.model.table_state import SignedAttempt, StagedSource, TableCommit
 from tidegate.spec.pipeline import Catalog
 
 QUOTA = {"reason": "quotaExceeded", "message": "Quota exceeded: Your table exceeded quota for imports per table"}
@@ -114,8 +116,37 @@ def test_attempt_whose_loads_bring_in_what_was_written_is_staged_once(tmp_path: 
         warehouse.land("a1")
     (batch,) = warehouse.port.list_staged(STAGED, TABLE)
     assert (batch.batch, batch.attempt) == (1, "a1")
-    assert read_loaded_rows(warehouse, STAGED, "a1") == 5
+    assert read_loaded_rows(warehouse, STAGED, ["a1"]) == {"a1": 5}
     assert len(warehouse.jobs) == 2
+
+
+class Publishing(Loading):
+    """A project that takes a script, and a folder that counts how often a file is read."""
+
+    def run_script_once(self, place: str, name: str, script: Any, labels: Any) -> Any:
+        self.statements.append(script(name))
+        return SimpleNamespace(job_id=name)
+
+
+def test_publish_of_a_queue_reads_what_was_loaded_of_each_attempt_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is a request to Cloud Storage: by the square of the batches, a queue of a hundred would take minutes."""
+    warehouse = Publishing(tmp_path, *[5] * 4)
+    attempts = [f"a{number}" for number in range(4)]
+    for attempt in attempts:
+        warehouse.leave(attempt, rows=5)
+        warehouse.land(attempt)
+    read, paths = warehouse.folder.read, list[str]()
+    monkeypatch.setattr(warehouse.folder, "read", lambda path: paths.append(path) or read(path))
+    source = StagedSource(STAGED, tuple(StagedPart(1, attempt) for attempt in attempts[:3]))
+    table_commit = TableCommit(TABLE, "1", 0, 3, "", 4, {}, pipeline="shop", attempt="m1", source=source)
+    run_table_commit(warehouse, SqlFiles("bigquery"), table_commit)
+    assert "attempt IN ('a0', 'a1', 'a2')) = 15 AS" in warehouse.statements[-1]
+    assert len(paths) == len(attempts)
+    forget_attempt(warehouse, STAGED, 1, "a1")
+    with pytest.raises(RetryLater, match="attempt=a1: its staged rows are gone"):
+        run_table_commit(warehouse, SqlFiles("bigquery"), table_commit)
 
 
 @pytest.mark.parametrize("rows", [5, 0])
