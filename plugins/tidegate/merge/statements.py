@@ -99,7 +99,7 @@ def _render_history(batch: _Batch, values: MergeInput) -> tuple[str, ...]:
     bounds = UNBOUNDED
     columns = list_change_columns(table)
     if not table_session.has_branches:
-        bounds = table_session.find_bounds(values)
+        bounds = table_session.find_bounds({**values, "compared": values["values"]})
         columns = list_destination_change_columns(table)
     bounded = {**values, "bounds": bounds.conditions}
     return (

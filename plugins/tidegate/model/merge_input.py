@@ -46,6 +46,7 @@ class MergeInput(TypedDict):
     in_turn: NotRequired[bool]  # records of a later batch come after those of an earlier one, whatever their offsets
     guarded: NotRequired[bool]  # keys that a later record supersedes are left out
     by_offset: NotRequired[bool]  # the record with the higher offset is the later one
+    compared: NotRequired[list[str]]  # the columns by whose values a version is told from the one before it
     given: NotRequired[dict[str, tuple[str, list[str]]]]  # what shows, for each column, that a record gave it a value
     groups: NotRequired[bool]  # columns have sequences of their own
     late: NotRequired[bool]  # records may be older than those in the table

@@ -193,7 +193,7 @@ def _load_attempt(warehouse: Warehouse, sql: Sql, intermediate: str, summary: di
     table = warehouse.find_table(intermediate)
     if table is None:
         raise RetryLater(f"intermediate={intermediate} batch={batch}: the table is gone; run the flush again")
-    _check_key_collations(intermediate, table)
+    _check_collations(intermediate, table)
     before = _list_landed(warehouse, intermediate)
     uuid = get_uuid(table)
     if any(landing["table"] == uuid and landing["summary"]["tidegate.attempt"] == attempt for landing in before):
@@ -230,12 +230,16 @@ def _describe_attempt(staged_batch: StagedBatch) -> str:
     return json.dumps(note)
 
 
-def _check_key_collations(intermediate: str, table: Any) -> None:
+def _check_collations(intermediate: str, table: Any) -> None:
+    consequences = {
+        "key": "records of two keys would be one row",
+        "sequence": "records of one key would have another order",
+    }
     for path, collation in find_collated_texts(field.to_api_repr() for field in table.schema):
-        if path[0] == "key":
+        if path[0] in consequences:
             raise GiveUp(
                 f"intermediate={intermediate} column={'.'.join(path)}: BigQuery compares its text without case "
-                f"(collation={collation}), and records of two keys would be one row; nothing was loaded; take the "
+                f"(collation={collation}), and {consequences[path[0]]}; nothing was loaded; take the "
                 "collation from the dataset (ALTER SCHEMA … SET DEFAULT COLLATE ''), and drop this table"
             )
 

@@ -174,28 +174,40 @@ def _has_lost_position(warehouse: Warehouse, table: str, loaded_table: Any, pipe
 
 
 def _check_collations(table: str, schema: Iterable[Mapping[str, Any]], values: MergeInput) -> None:
-    leaves = {tuple(step.casefold() for step in leaf) for leaf in values.get("leaves", ())}
+    (_, keys), *sequences = _list_ordering_paths(values)
+    consequences: dict[tuple[str, ...], str] = {}
+    for paths, consequence in (
+        ([(name,) for name in values.get("compared", ())], "a change of case alone would make no version"),
+        ([path for _, names in sequences for path in names], "records of one key would have another order"),
+        (keys, "records of two keys would be one row"),
+    ):
+        consequences |= {tuple(step.casefold() for step in path): consequence for path in paths}
     for path, collation in find_collated_texts(schema):
-        if tuple(step.casefold() for step in path) in leaves:
+        folded_path = tuple(step.casefold() for step in path)
+        if folded_path in consequences:
             raise GiveUp(
                 f"table={table} column={'.'.join(path)}: BigQuery compares its text without case "
-                f"(collation={collation}), and records of two keys would be one row; nothing was merged; make the "
-                "column again without a collation"
+                f"(collation={collation}), and {consequences[folded_path]}; nothing was merged; make the column again "
+                "without a collation"
             )
 
 
-def _check_floats(table: str, schema: Struct, values: MergeInput) -> None:
-    # NaN is not equal to itself: each batch would insert a row of that key once more; and nothing is newer than NaN
+def _list_ordering_paths(values: MergeInput) -> list[tuple[str, list[Sequence[str]]]]:
+    """The columns by which rows are found, and then those that order records, each with the setting that names it."""
     given_conditions = values.get("given", {}).values()
     groups = {
         name for kind, (name, *_) in (condition for condition in given_conditions if condition[0] == "by_sequence")
     }
-    parts: list[tuple[str, Iterable[Sequence[str]]]] = [
-        ("key.fields", values.get("leaves", ())),
-        ("sequence_by", ((name,) for name in values.get("sequence", ()))),
-        ("sequence_groups", ((name,) for name in sorted(groups))),
+    return [
+        ("key.fields", [*values.get("leaves", ())]),
+        ("sequence_by", [(name,) for name in values.get("sequence", ())]),
+        ("sequence_groups", [(name,) for name in sorted(groups)]),
     ]
-    for word, paths in parts:
+
+
+def _check_floats(table: str, schema: Struct, values: MergeInput) -> None:
+    # NaN is not equal to itself: each batch would insert a row of that key once more; and nothing is newer than NaN
+    for word, paths in _list_ordering_paths(values):
         for path in paths:
             if _has_float(schema, path):
                 raise GiveUp(

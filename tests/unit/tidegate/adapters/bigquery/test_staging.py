@@ -167,20 +167,24 @@ def test_attempt_is_marked_for_live_views_once_all_of_it_is_loaded(rows: int, tm
     ]
 
 
-def test_rows_whose_keys_would_be_compared_without_case_are_not_loaded(tmp_path: Path) -> None:
-    """A dataset can give each column that is made in it a collation: `a` and `A` would be one key."""
+@pytest.mark.parametrize("part", ["key", "sequence"])
+def test_rows_whose_keys_or_sequences_would_be_compared_without_case_are_not_loaded(part: str, tmp_path: Path) -> None:
+    """A dataset can give each column that is made in it a collation: `a` and `A` would be one key, or one sequence."""
     warehouse = Loading(tmp_path, 5)
     text = {"name": "code", "type": "STRING", "collation": "und:ci"}
     warehouse.schema = [
-        {"name": "key", "type": "RECORD", "fields": [{"name": "id", "type": "INTEGER"}, text]},
+        {"name": part, "type": "RECORD", "fields": [{"name": "id", "type": "INTEGER"}, text]},
         {"name": "op", "type": "STRING", "collation": "und:ci"},
+        {"name": "value", "type": "RECORD", "fields": [text]},
     ]
     warehouse.leave("a1", rows=5)
-    message = r"column=key\.code: BigQuery compares its text without case \(collation=und:ci\).* SET DEFAULT COLLATE ''"
+    message = (
+        rf"column={part}\.code: BigQuery compares its text without case \(collation=und:ci\).* SET DEFAULT COLLATE ''"
+    )
     with pytest.raises(GiveUp, match=message):
         warehouse.land("a1")
     assert (warehouse.jobs, len(warehouse.folder.list_paths(get_folder(STAGED)))) == ({}, 2)
-    warehouse.schema = [{**warehouse.schema[0], "fields": [{**text, "collation": ""}]}, warehouse.schema[1]]
+    warehouse.schema = [{**warehouse.schema[0], "fields": [{**text, "collation": ""}]}, *warehouse.schema[1:]]
     warehouse.land("a1")
     assert warehouse.batches == [(1, "a1")]
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
@@ -11,7 +12,7 @@ from fakes import build_session
 from tidegate.adapters.bigquery.table import BigQueryTables
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import GiveUp
-from tidegate.merge.statements import build_merge_input
+from tidegate.merge.statements import build_merge_input, render_merge_statements
 from tidegate.merge.write_mode import choose_write_mode
 from tidegate.schema.data_types import Column
 from tidegate.spec.table import Create
@@ -55,6 +56,35 @@ def test_key_that_bigquery_compares_without_case_is_refused() -> None:
 def test_text_that_is_no_key_may_be_compared_as_it_likes() -> None:
     assert find_bounds(("Id",)) == UNBOUNDED
     assert find_bounds() == UNBOUNDED
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"sequence": ["Name"]}, "records of one key would have another order"),
+        ({"given": {"Id": ("by_sequence", ["Name"])}}, "records of one key would have another order"),
+        ({"compared": ["Id", "Name"]}, "a change of case alone would make no version"),
+    ],
+)
+def test_text_that_orders_records_or_tells_versions_apart_is_refused_if_bigquery_compares_it_without_case(
+    options: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(
+        GiveUp, match=rf"table=dwh.shop.orders column=name: .* \(collation=und:ci\), and {words}; .* make"
+    ):
+        find_bounds(("Id",), **options)
+
+
+def test_history_compares_the_texts_of_its_rows() -> None:
+    """What `Bob` becomes of `bob` is a version, also in a dataset whose tables are made with a collation."""
+    for kind, is_refused in (("history", True), ("sequenced", False)):
+        table = build_shaped_table(Shape((Column("id", "BIGINT"), Column("name", "STRING"))), kind)
+        loaded_table = SimpleNamespace(to_api_repr=lambda: {"schema": {"fields": FIELDS[:3]}})
+        warehouse: Any = SimpleNamespace(find_table=lambda _, found=loaded_table: found, query_rows=None)
+        session = replace(open_session(build_pipeline(table)), tables=BigQueryTables({"dwh": warehouse}, SQL))
+        expected = pytest.raises(GiveUp, match=r"column=name: .* no version") if is_refused else nullcontext()
+        with expected:
+            render_merge_statements(TableSession(session, table), build_staged_batch(table), "b")
 
 
 @pytest.mark.parametrize("leaf", [("Score",), ("point", "X")])
