@@ -34,6 +34,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "partial, soft": {"partial_updates": True, "deletes": "soft"},
     "unchanged": {"unavailable": MARK},
     "unchanged, soft": {"unavailable": MARK, "deletes": "soft"},
+    "first": {"update_columns": ("a",), "unavailable": MARK},
+    "first, soft": {"update_columns": ("a",), "deletes": "soft"},
     "groups": {"partial_updates": True, "sequence_groups": (("lsn", ("a",)),)},
     "groups, soft": {"partial_updates": True, "sequence_groups": (("lsn", ("a",)),), "deletes": "soft"},
 }

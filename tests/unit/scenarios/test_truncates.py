@@ -138,6 +138,20 @@ def test_earlier_records_of_a_key_are_not_left_out_where_a_truncate_may_lie_betw
     assert not can_keep_last_per_key(pipeline, pipeline.tables[0])
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+def test_first_record_behind_a_truncate_gives_the_columns_that_updates_leave_alone(world: World, at_once: bool) -> None:
+    columns = (*COLUMNS, Column("b", "STRING"))
+    pipeline = build_pipeline(build_table(NAME, **{**APPLY, "columns": columns}, update_columns=("a",)))
+    for text in ("1", "2", None, "3", "4"):
+        value = TRUNCATE if text is None else {"id": "k", "a": text, "b": text}
+        world.broker.produce("orders", None if text is None else {"id": "k"}, value)
+        if not at_once:
+            flush(world.open_session(pipeline))
+    if at_once:
+        flush(world.open_session(pipeline))
+    assert world.read_rows(NAME) == [{"id": "k", "a": "4", "b": "3"}]
+
+
 def test_backfill_and_replay_are_refused_because_they_would_bring_rows_back(world: World) -> None:
     put(world, "k", "x")
     world.broker.produce("orders", None, TRUNCATE)

@@ -132,6 +132,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "grouped": {"partial_updates": True, "sequence_groups": GROUPS},
     "grouped_soft": {"partial_updates": True, "sequence_groups": GROUPS, "deletes": "soft"},
     "unchanged": {"unavailable": "__unchanged"},
+    "first": {"update_columns": ("event_ts",)},
+    "first_soft": {"update_columns": ("event_ts",), "deletes": "soft"},
     "sequenced": {"sequence_by": ("at_lsn",)},
     "sequenced_soft": {"sequence_by": ("at_lsn", "sub"), "deletes": "soft"},
     "sequenced_upsert": {"sequence_by": ("at_lsn", "sub", "third"), "mode": "upsert"},
@@ -140,7 +142,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "history_by_number": {"history": History("from", "to", "now"), "sequence_by": ("at_lsn",)},
 }
 SEQUENCE = (Column("at_lsn", "BIGINT"), Column("sub", "TIMESTAMP"), Column("third", "DECIMAL(38,9)"))
-FOLDED = ("partial", "partial_soft", "grouped", "grouped_soft")
+FOLDED = ("partial", "partial_soft", "grouped", "grouped_soft", "first", "first_soft")
 NOT_AGAIN = (*FOLDED, "unchanged", "history", "history_by_time", "history_by_number")
 METADATA = {"event_ts": "timestamp", "heads": "headers", "list": "header-list"}
 
