@@ -223,8 +223,12 @@ def _run_group(
     job = build_stage_job(session, first.batch, first.ranges, tables, finder=finder)
     log.info("staging: pipeline=%s batch=%s offsets=%s", session.pipeline.name, job.batch, job.ranges.span)
     started_ms = session.now_ms()
-    # before the job and after it: a merge does not check again that the log is that of the plan
-    stage_tables = run_or_take_over(session, job, lambda: check_same_log(session, place, first.ranges, plan))
+
+    def check(is_read: bool) -> None:
+        # before the job, which drops rows of another shape first; after it: a merge does not check the log again
+        check_same_log(session, place, first.ranges, plan, is_read=is_read)
+
+    stage_tables = run_or_take_over(session, job, check)
     return stage_tables, round((session.now_ms() - started_ms) / 1000, 2)
 
 

@@ -37,6 +37,7 @@ from tidegate.table.columns import (
     stages_kept_columns,
 )
 from tidegate.table.compatibility import check_adopted_types, check_compatible, list_key_limits, list_value_limits
+from tidegate.table.log import check_same_log
 from tidegate.table.observed_table import observe_tables
 from tidegate.table.queue import describe_shape
 from tidegate.table.session import TableSession, find_table, format_pins, open_table, pin_dimensions
@@ -162,7 +163,10 @@ def build_stage_table(
         )
     folder = session.staging.find_landing_folder(into, planned.batch, attempt)
     if folder is not None and create:
-        # Spark does not write such a table, so it is made here
+        # Spark does not write such a table, so it is made here; what it is made of anew is dropped
+        if current_properties is not None and not intermediate:
+            prefix = f"{table_session.prefix} batch={planned.batch}"
+            check_same_log(session, prefix, planned.ranges, plan, is_read=False)
         session.engine.run(StatementsJob(session.pipeline.name, planned.batch, create, table=into))
     # a plain pass may do if no batch shortly before needed another one
     unusual = (current_properties or {}).get(UNUSUAL_BATCH_PROPERTY)

@@ -167,12 +167,12 @@ def add_lacking_columns(table: TableSession, planned: PlannedBatch, stage_table:
 
 
 def run_or_take_over(
-    session: Session, job: StageJob, check: Callable[[], None] = lambda: None
+    session: Session, job: StageJob, check: Callable[[bool], None] = lambda is_read: None
 ) -> tuple[StageTable, ...]:
     """Run a stage job, unless an earlier job with an equal request has left all of its files.
 
-    Returns the job's tables, each with the attempt whose files count. `check` raises if the log is not the planned one;
-    it runs before and after the job.
+    Returns the job's tables, each with the attempt whose files count. `check` raises if the log is not the planned one,
+    before the job with False and after it with True: whether the records are read.
     """
     # the records of a range do not change, so an equal request gives equal rows; tables that Spark writes are staged
     # again
@@ -183,9 +183,9 @@ def run_or_take_over(
             attempts = ",".join(table.attempt for table in stage_tables)
             log.info("taken over: pipeline=%s batch=%s attempts=%s", job.pipeline, job.batch, attempts)
             return stage_tables
-    check()
+    check(False)
     session.engine.run(job)
-    check()  # also of what it read: nothing of the job counts yet
+    check(True)  # also of what it read: nothing of the job counts yet
     for table in job.tables:
         if table.folder:
             signed = SignedAttempt(job.batch, table.attempt, compute_request_digest(job, table), job.ranges)

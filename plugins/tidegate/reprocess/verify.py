@@ -332,7 +332,7 @@ def stage_again(
     stage_table = replace(stage_table, keys_only=keys_only, of_key=of_key)
     job = build_stage_job(session, number, ranges, [stage_table])
     log.info("staging: %s batch=%s offsets=%s", work.prefix, number, ranges.span)
-    run_or_take_over(session, job, lambda: check_same_log(session, work.prefix, ranges, plan))
+    run_or_take_over(session, job, lambda is_read: check_same_log(session, work.prefix, ranges, plan, is_read=is_read))
     if find_lacking_columns(session, planned, stage_table):
         raise Unverifiable(
             f"{work.prefix}: records have fields that the table has no column for; add the columns, or run: "

@@ -5,12 +5,14 @@ from collections.abc import Mapping
 
 from tidegate.errors import GiveUp, PositionLost, TopicsUnavailable
 from tidegate.model.batch import Plan
+from tidegate.model.counts import format_being
 from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import MAX_NAMED_PARTITIONS, Ranges, group_by_topic, iterate_offsets
 from tidegate.model.position import Position
 from tidegate.model.table_state import is_recreated
 from tidegate.ports.session import Session
 from tidegate.spec.table import Table
+from tidegate.table.position import describe_all_losses
 
 Unreadable = GiveUp | TopicsUnavailable  # why a topic cannot be read, for good or for now
 
@@ -60,10 +62,13 @@ def find_missing_topic(table: Table, missing_topics: Mapping[str, Unreadable]) -
     return next((error for topic, error in missing_topics.items() if not table.topics or topic in table.topics), None)
 
 
-def check_same_log(session: Session, place: str, ranges: Ranges, planned: Plan | Position) -> None:
+def check_same_log(
+    session: Session, place: str, ranges: Ranges, planned: Plan | Position, *, is_read: bool = True
+) -> None:
     """Raise `PositionLost` if the offsets of `ranges` mean other records than in the log that `planned` names.
 
-    Called after a read it vouches for that read: neither an id nor an epoch comes back. `place` begins the message.
+    Called after a read it vouches for that read: neither an id nor an epoch comes back. Before it, with `is_read`
+    false, also if the log has lost the first records. `place` begins the message.
     """
     topics = tuple(sorted({topic for topic, _, start, end in ranges if end > start} & planned.topic_ids.keys()))
     planned_topic_ids = {topic: planned.topic_ids[topic] for topic in topics}
@@ -80,6 +85,8 @@ def check_same_log(session: Session, place: str, ranges: Ranges, planned: Plan |
             f"{place}: a topic was created again, or the brokers are another cluster's, since the batch was planned: "
             f"topic_ids={now} planned={was}; nothing was merged; the next flush plans again and says what to do"
         )
+    if not is_read:
+        _check_holds_starts(place, ranges, log)
     ends = group_by_topic({(topic, partition): end for topic, partition, start, end in ranges if end > start})
     epochs = log.find_older_epochs(planned.epochs, ends)
     cuts = session.broker.find_log_cuts(ends, epochs) if epochs else {}
@@ -89,6 +96,18 @@ def check_same_log(session: Session, place: str, ranges: Ranges, planned: Plan |
             "lacked the records after it (an unclean election) since the batch was planned: "
             f"leader_epoch={log.epochs[topic][partition]} planned={epochs[topic][partition]}; nothing was merged; the "
             "next flush reads what stands there now"
+        )
+
+
+def _check_holds_starts(place: str, ranges: Ranges, log: Log) -> None:
+    starts = group_by_topic({(topic, partition): start for topic, partition, start, end in ranges if end > start})
+    begins = log.find_begins_behind(starts)
+    for topic, partition, begin in iterate_offsets(begins):
+        start = starts[topic][partition]
+        raise PositionLost(
+            f"{place}: topic={topic} partition={partition} start={start}: since the batch was planned the log "
+            f"starts at offset={begin}, so {format_being(begin - start, 'offset')} gone before being read"
+            f"{describe_all_losses(starts, begins)}; nothing was staged; the next flush plans again and says what to do"
         )
 
 

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 from fakes import World, build_pipeline, build_table
-from tidegate.errors import GiveUp, NothingToDo, SomeTablesFailed
+from tidegate.errors import GiveUp, NothingToDo, PositionLost, SomeTablesFailed
 from tidegate.flush.flush import flush, stage_new_batches
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
+from tidegate.model.batch import PlanScope
 from tidegate.monitoring.status import read_status
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.schema.data_types import Column
@@ -254,4 +255,31 @@ def test_table_that_staged_in_another_shape_what_the_log_still_has_reads_it_agai
     produce(world, "a")
     stage_new_batches(world.open_session(build()))
     drain(world, build(wider=True))
+    assert read_ids(world, ORDERS) == read_ids(world, LOG) == ["a0", "a1"]
+
+
+@pytest.mark.guard(
+    "a stage job does not begin where the log has lost its first records",
+    file="plugins/tidegate/flush/staged.py",
+    text="    check(False)\n",
+    off="",
+)
+def test_rows_in_another_shape_outlast_a_late_stage_whose_records_the_log_has_lost_since_the_plan() -> None:
+    """Its task is cleared hours after the plan. The job would drop them before it finds that it cannot read."""
+    world = World()
+    world.broker.create("orders", 2)
+    produce(world, "a")
+    stage_new_batches(world.open_session(build()))
+    changed = build(wider=True)
+    late_plan = plan(world.open_session(changed), scope=PlanScope.NEW)
+    jobs = len(world.engine.jobs)
+    lose_all(world)
+    for _ in range(2):
+        with pytest.raises(PositionLost) as failure:
+            stage(world.open_session(changed), late_plan)
+    message = str(failure.value)
+    assert "topic=orders partition=0 start=0: since the batch was planned the log starts at offset=1, so 1" in message
+    assert "so 1 offset is gone before being read, 2 offsets of 2 partitions in all; nothing was staged" in message
+    assert len(world.engine.jobs) == jobs
+    drain(world, build())
     assert read_ids(world, ORDERS) == read_ids(world, LOG) == ["a0", "a1"]
