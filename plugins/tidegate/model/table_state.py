@@ -20,6 +20,11 @@ def is_recreated(recorded_id: str, topic_id: str) -> bool:
     return recorded_id != topic_id and NO_TOPIC_ID not in (recorded_id, topic_id)
 
 
+def is_another_cluster(recorded_id: str, cluster_id: str) -> bool:
+    """Whether the brokers are another cluster than the recorded one; False if either id is unknown."""
+    return bool(recorded_id and cluster_id) and recorded_id != cluster_id
+
+
 @dataclass(frozen=True)
 class TableState:
     """A destination table as one load of its metadata shows it.

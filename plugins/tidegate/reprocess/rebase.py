@@ -14,7 +14,7 @@ from tidegate.model.counts import format_count
 from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import MAX_NAMED_PARTITIONS, Offsets, format_offsets, get_offset, iterate_offsets
 from tidegate.model.position import Position
-from tidegate.model.table_state import TableState
+from tidegate.model.table_state import TableState, is_another_cluster
 from tidegate.ports.session import Session
 from tidegate.reprocess.proposed_action import ActionPart, ProposedAction
 from tidegate.spec.table import Table
@@ -175,7 +175,7 @@ def _list_intermediates(table: TableSession) -> list[str]:
 def _find_lasting_offsets(before: Position, part: Log) -> Offsets:
     was = find_known_topic_ids(before.topic_ids)
     now = find_known_topic_ids(part.topic_ids)
-    is_moved = bool(before.cluster_id and part.cluster_id) and before.cluster_id != part.cluster_id
+    is_moved = is_another_cluster(before.cluster_id, part.cluster_id)
     lasting: Offsets = {}
     for topic, offsets in before.offsets.items():
         # a topic that was created again does not stay; one of another cluster may be a copy with equal offsets

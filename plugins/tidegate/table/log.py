@@ -9,7 +9,7 @@ from tidegate.model.counts import format_being
 from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import MAX_NAMED_PARTITIONS, Ranges, group_by_topic, iterate_offsets
 from tidegate.model.position import Position
-from tidegate.model.table_state import is_recreated
+from tidegate.model.table_state import is_another_cluster, is_recreated
 from tidegate.ports.session import Session
 from tidegate.spec.table import Table
 from tidegate.table.position import describe_all_losses
@@ -73,10 +73,9 @@ def check_same_log(
     topics = tuple(sorted({topic for topic, _, start, end in ranges if end > start} & planned.topic_ids.keys()))
     planned_topic_ids = {topic: planned.topic_ids[topic] for topic in topics}
     log = session.broker.read_log(topics, session.pipeline.source.isolation)
-    cluster = log.cluster_id
     ids = log.topic_ids
     changed_topics = [topic for topic in topics if is_recreated(planned_topic_ids[topic], ids[topic])]
-    if changed_topics or (topics and planned.cluster_id and cluster and cluster != planned.cluster_id):
+    if changed_topics or (topics and is_another_cluster(planned.cluster_id, log.cluster_id)):
         now, was = (
             {t: known[t] for t in (changed_topics or topics)[:MAX_NAMED_PARTITIONS]}
             for known in (ids, planned_topic_ids)

@@ -32,7 +32,7 @@ from tidegate.model.offsets import (
 )
 from tidegate.model.position import Position
 from tidegate.model.resource_names import name_positions_table, quote_word
-from tidegate.model.table_state import NO_TOPIC_ID, TableState, is_recreated
+from tidegate.model.table_state import NO_TOPIC_ID, TableState, is_another_cluster, is_recreated
 from tidegate.ports.session import Session
 from tidegate.spec.pipeline import RiskPolicy, RollbackPolicy
 from tidegate.table.session import TableSession, select_tables
@@ -237,15 +237,11 @@ def check_not_overtaken(table: TableSession, batch: int, ranges: Ranges, planned
         )
 
 
-def is_of_other_log(position: Position, other: Log | Plan | StagedBatch) -> bool:
+def is_of_other_log(position: Position, other: Plan | StagedBatch) -> bool:
     """Whether clusters or topics differ: equal offsets mean other records then. False where ids are unknown."""
     is_moved = is_another_cluster(position.cluster_id, other.cluster_id)
     ids = other.topic_ids
     return is_moved or any(is_recreated(known, ids.get(topic, known)) for topic, known in position.topic_ids.items())
-
-
-def is_another_cluster(recorded_id: str, cluster_id: str) -> bool:
-    return bool(recorded_id and cluster_id) and recorded_id != cluster_id
 
 
 class _MessageSubject(NamedTuple):

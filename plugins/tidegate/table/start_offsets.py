@@ -20,7 +20,7 @@ from tidegate.model.offsets import (
     merge_offsets,
 )
 from tidegate.model.position import Position
-from tidegate.model.table_state import is_recreated
+from tidegate.model.table_state import is_another_cluster, is_recreated
 from tidegate.model.written_offsets import parse_written_offsets
 from tidegate.ports.session import Session
 from tidegate.spec.pipeline import Pipeline, RiskPolicy
@@ -31,7 +31,6 @@ from tidegate.table.position import (
     REMAINING,
     describe_all_losses,
     find_position_cuts,
-    is_another_cluster,
     name_moved,
     resolve_next_start,
 )

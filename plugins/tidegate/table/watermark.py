@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tidegate.errors import GiveUp, NothingToDo, PositionLost, RetryLater, join_errors
 from tidegate.model.offsets import Offsets, find_lowest, format_names, merge_offsets
 from tidegate.model.position import Position, WatermarkSide
-from tidegate.model.table_state import is_recreated
+from tidegate.model.table_state import is_another_cluster, is_recreated
 from tidegate.ports.session import Session
 from tidegate.spec.source import StartKind
 from tidegate.spec.table import Table
@@ -96,7 +96,7 @@ def explain_empty_watermark(session: Session, tables: Sequence[ObservedTable]) -
 def find_positions_of_other_clusters(tables: Sequence[ObservedTable], cluster_id: str) -> list[Position]:
     """Return the positions that are of another cluster than this one; none if the id is not known."""
     positions = (table.end for table in tables if table.end is not None)
-    return [position for position in positions if cluster_id and position.cluster_id not in ("", cluster_id)]
+    return [position for position in positions if is_another_cluster(position.cluster_id, cluster_id)]
 
 
 def find_topics_of_other_clusters(tables: Sequence[ObservedTable], cluster_id: str) -> set[str]:
