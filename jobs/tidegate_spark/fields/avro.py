@@ -139,7 +139,11 @@ def _render_leaf(expr: str, node: Any, truncates: bool) -> str | None:
         narrow_type = f"DECIMAL({decimal[0]},{decimal[1]})" if decimal else "INT"
         return f"try_cast({expr} AS {narrow_type})" if decimal or avro.get_type_name(node) == "int" else None
     if meaning == avro.ZONED_TIME:
-        return _render_zoned_time(expr)
+        full_text = render_with_seconds(expr)
+        cast_sql = f"try_cast({full_text} AS TIMESTAMP)"
+        within = f"{cast_sql} BETWEEN {render_year_range('TIMESTAMP')}"
+        is_time = f"{expr} RLIKE {render_literal(TIMESTAMP_PATTERN % ZONE_PATTERN)}"
+        return f"CASE WHEN {is_time} AND {within} THEN {render_certain_time(cast_sql, full_text)} END"
     if meaning == "date":
         return render_date(expr)
     if meaning.startswith("time-"):
@@ -161,14 +165,6 @@ def _render_is_leaf_lossy(expr: str, node: Any, truncates: bool) -> str | None:
     is_cut = word == "string" and not truncates
     cut_digits = f"{expr} RLIKE '[.][0-9]{{6}}[0-9]*[1-9]'" if is_cut else "false"
     return f"({expr} IS NOT NULL AND ({cast_sql} IS NULL OR {cut_digits}))"
-
-
-def _render_zoned_time(text: str) -> str:
-    full_text = render_with_seconds(text)
-    cast_sql = f"try_cast({full_text} AS TIMESTAMP)"
-    within = f"{cast_sql} BETWEEN {render_year_range('TIMESTAMP')}"
-    is_time = f"{text} RLIKE {render_literal(TIMESTAMP_PATTERN % ZONE_PATTERN)}"
-    return f"CASE WHEN {is_time} AND {within} THEN {render_certain_time(cast_sql, full_text)} END"
 
 
 def _is_native(node: Any) -> bool:

@@ -166,7 +166,18 @@ class _Reader:
         elif kind == "struct" and first in MAPS:
             return self.read_fields(shape)[0]
         elif kind == "map" and first in MAPS:
-            return self._read_entries(shape)
+            entries = []
+            keys = set()
+            for _ in range(self._read_map_header()):
+                key = self.read(shape["key"])
+                if key is None:
+                    raise self._build_error(shape, "has a key that is nil")
+                own_key = None if key != key else key  # noqa: PLR0124 (NaN is one key, and not equal to itself)
+                if own_key in keys:
+                    raise self._build_error(shape, "has a key twice")
+                keys.add(own_key)
+                entries.append((key, self.read(shape["value"])))
+            return entries
         elif kind == "list" and first in LISTS:
             element = shape["element"]
             return [self.read(element) for _ in range(self._read_array_header())]
@@ -264,20 +275,6 @@ class _Reader:
             if name.casefold() in missing:
                 raise self._build_error(shape, f"has the field {name}, and the column is {missing[name.casefold()]}")
 
-    def _read_entries(self, shape: Shape) -> list[tuple[Any, Any]]:
-        entries = []
-        keys = set()
-        for _ in range(self._read_map_header()):
-            key = self.read(shape["key"])
-            if key is None:
-                raise self._build_error(shape, "has a key that is nil")
-            own_key = None if key != key else key  # noqa: PLR0124 (NaN is one key, and not equal to itself)
-            if own_key in keys:
-                raise self._build_error(shape, "has a key twice")
-            keys.add(own_key)
-            entries.append((key, self.read(shape["value"])))
-        return entries
-
     def _read_scalar(self, shape: Shape) -> Any:
         try:
             return self._unpack()
@@ -351,17 +348,13 @@ def _convert_leaf(value: Any, shape: Shape) -> Any:  # noqa: PLR0911 (one for ea
         case "DATE" | "TIMESTAMP" | "TIMESTAMP_NTZ":
             return _to_moment_key(value, kind) if shape["is_key"] else _format_moment(value)
         case _ if kind in INTEGER_BITS:
-            return _to_integer(value, kind)
+            bound = 1 << (INTEGER_BITS[kind] - 1)
+            return int(value) if _is_integer(value) and -bound <= value < bound else None
     return _to_decimal_key(value, kind) if shape["is_key"] else _format_decimal(value)
 
 
 def _is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _to_integer(value: Any, kind: str) -> int | None:
-    bound = 1 << (INTEGER_BITS[kind] - 1)
-    return int(value) if _is_integer(value) and -bound <= value < bound else None
 
 
 def _to_float(value: Any, kind: str) -> float | None:

@@ -51,7 +51,12 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         "p.reason AS located_reason",
     )
     keyless = render_refused_cases("value", table.value.options.get(KEYLESS, {}))
-    lossy = _render_lossy_cases("p.row", keys)
+    # the key's own schema may declare a type that does not hold the value's field
+    lossy = " ".join(
+        f"WHEN p.row.{quote(name)} IS NOT NULL AND {value} IS NULL "
+        f"THEN {render_literal(f'the key field {name} does not fit its column without loss')}"
+        for name, value in _render_values("p.row", keys).items()
+    )
     return DecodedValue(
         records=changes,
         columns=_render_values("p.row", table.value_columns),
@@ -85,12 +90,3 @@ def _render_required_reason(part_name: str, at: str, columns: tuple[Column, ...]
 
 def _render_values(at: str, columns: tuple[Column, ...]) -> dict[str, str]:
     return {c.name: f"try_cast({at}.{quote(c.name)} AS {render_cast_type(c)})" for c in columns}
-
-
-def _render_lossy_cases(at: str, columns: tuple[Column, ...]) -> str:
-    # the key's own schema may declare a type that does not hold the value's field
-    return " ".join(
-        f"WHEN {at}.{quote(name)} IS NOT NULL AND {value} IS NULL "
-        f"THEN {render_literal(f'the key field {name} does not fit its column without loss')}"
-        for name, value in _render_values(at, columns).items()
-    )

@@ -5,7 +5,7 @@ from pyspark.sql import SparkSession
 from tidegate.errors import AuditFailed
 from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.lasting_failures import is_lasting_sql_state
-from tidegate.jobs.statements_job import JobAnswers, JobQuestions, StatementsJob
+from tidegate.jobs.statements_job import JobAnswers, StatementsJob
 
 from tidegate_spark.session import configure, execute, set_table_properties
 
@@ -19,14 +19,13 @@ def run(spark: SparkSession, job: StatementsJob) -> None:
         execute(spark, statement)
         hit_failpoint("job.statement")
     if job.questions is not None:
-        _ask_questions(spark, job.questions, f"pipeline={job.pipeline} table={job.table} batch={job.batch}")
-
-
-def _ask_questions(spark: SparkSession, questions: JobQuestions, place: str) -> None:
-    pairs = zip(questions.queries, questions.texts, strict=True)
-    broken = tuple(_ask(spark, query, f"{place}: audit={text}") for query, text in pairs)
-    set_table_properties(spark, questions.table, {questions.property: JobAnswers(questions.attempt, broken).to_json()})
-    hit_failpoint("job.audited")
+        place = f"pipeline={job.pipeline} table={job.table} batch={job.batch}"
+        pairs = zip(job.questions.queries, job.questions.texts, strict=True)
+        broken = tuple(_ask(spark, query, f"{place}: audit={text}") for query, text in pairs)
+        set_table_properties(
+            spark, job.questions.table, {job.questions.property: JobAnswers(job.questions.attempt, broken).to_json()}
+        )
+        hit_failpoint("job.audited")
 
 
 def _ask(spark: SparkSession, query: str, place: str) -> int | str | None:

@@ -96,19 +96,6 @@ class _Finder:
 
         One statement for each, or none without such rows. A row without a value in `names` is selected.
         """
-        differing = self._count_differing(names, sides)
-        sums = [f"coalesce(sum(count_{number}), 0)" for number in (0, 1)]
-        total, *totals = differing.selectExpr("count(*)", *sums).collect()[0]
-        view = f"{'_'.join(names)}_differing"
-        differing.createOrReplaceTempView(view)
-        hint = "/*+ BROADCAST(differing) */ " if total <= MAX_BROADCAST_ROWS else ""
-        one, other = (
-            [self._select_in(names, rows, f"{view} AS differing", hint)] if count else []
-            for rows, count in zip(sides, totals, strict=True)
-        )
-        return one, other
-
-    def _count_differing(self, names: dict[str, str], sides: tuple[_FileRows, ...]) -> DataFrame:
         columns = ", ".join(f"{column} AS {name}" for name, column in names.items())
         both_sides = " UNION ALL ".join(
             f"SELECT {columns}, {number} AS side FROM {self._render_source(rows)}" for number, rows in enumerate(sides)
@@ -120,7 +107,16 @@ class _Finder:
             f"HAVING count_0 <> count_1 OR {is_unknown}"
         ).persist()
         self.persisted_frames.append(differing)
-        return differing
+        sums = [f"coalesce(sum(count_{number}), 0)" for number in (0, 1)]
+        total, *totals = differing.selectExpr("count(*)", *sums).collect()[0]
+        view = f"{'_'.join(names)}_differing"
+        differing.createOrReplaceTempView(view)
+        hint = "/*+ BROADCAST(differing) */ " if total <= MAX_BROADCAST_ROWS else ""
+        one, other = (
+            [self._select_in(names, rows, f"{view} AS differing", hint)] if count else []
+            for rows, count in zip(sides, totals, strict=True)
+        )
+        return one, other
 
     def _select_in(self, names: dict[str, str], rows: _FileRows, differing: str, hint: str) -> str:
         columns = [*self.columns.values(), *(f"{column} AS {name}" for name, column in names.items())]

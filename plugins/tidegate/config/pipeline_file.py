@@ -70,12 +70,6 @@ def load_pipeline(
         except ConfigurationError as fault:
             findings.entries += [(0, problem) for problem in fault.problems]
             catalogs = {}
-    _check_model(path, model, catalogs, findings)
-    findings.raise_if_any()
-    return replace(to_pipeline(path.stem, model), warnings=tuple(findings.warnings))
-
-
-def _check_model(path: Path, model: PipelineModel, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:
     for word in ("description", "tags"):  # the page and Airflow show them
         refuse_secrets(getattr(model, word), (word,), findings, "an Airflow connection")
     check_source(model, findings)
@@ -87,6 +81,8 @@ def _check_model(path: Path, model: PipelineModel, catalogs: Mapping[str, Catalo
     check_selects(entries, catalogs)
     check_timing_and_spark(model, findings)
     check_fleet(path, model, findings)
+    findings.raise_if_any()
+    return replace(to_pipeline(path.stem, model), warnings=tuple(findings.warnings))
 
 
 def load_all_pipelines(include: Path, only: str | None = None) -> Loaded:

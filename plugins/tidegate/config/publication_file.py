@@ -50,7 +50,22 @@ def load_publication(path: Path, catalogs: Mapping[str, Catalog | str] | None = 
     _check_model(model, read_catalogs(find_folder_around(path)) if catalogs is None else catalogs, findings)
     _check_side_topics(path.stem, model, findings)
     findings.raise_if_any()
-    return _to_publication(path.stem, model)
+    key = model.key
+    return to_noun(
+        Publication,
+        model,
+        name=path.stem,
+        topics=(model.topic,) if model.topic is not None else tuple(model.topics),
+        key=to_noun(KeyOut, key, prefix=key.fields_prefix, options=_to_options(key)),
+        value=to_noun(ValueOut, model.value, options=_to_options(model.value)),
+        sql=model.sql or EVERYTHING,
+        joined_tables=find_joined_tables(model.sql or ""),
+        grouped=parse_publication_sql(model.sql or EVERYTHING, tuple(key.fields)),
+        start=_to_begin(model.start),
+        state_topic=_get_state_topic(path.stem, model),
+        heartbeat_topic=model.heartbeat.topic if model.heartbeat.produce else None,
+        spark=to_spark_target(model.spark),
+    )
 
 
 def load_publications(include: Path, only: str | None = None) -> list[tuple[str, Publication | ConfigurationError]]:
@@ -219,25 +234,6 @@ def _check_format(part_name: str, part: KeyOutModel | ValueOutModel, findings: P
     if part.protobuf is not None and part.protobuf.descriptor is not None:
         problem = "a publication makes its message from the columns; give registry and subject"
         findings.add((part_name, "protobuf", "descriptor"), problem)
-
-
-def _to_publication(name: str, model: PublicationModel) -> Publication:
-    key = model.key
-    return to_noun(
-        Publication,
-        model,
-        name=name,
-        topics=(model.topic,) if model.topic is not None else tuple(model.topics),
-        key=to_noun(KeyOut, key, prefix=key.fields_prefix, options=_to_options(key)),
-        value=to_noun(ValueOut, model.value, options=_to_options(model.value)),
-        sql=model.sql or EVERYTHING,
-        joined_tables=find_joined_tables(model.sql or ""),
-        grouped=parse_publication_sql(model.sql or EVERYTHING, tuple(key.fields)),
-        start=_to_begin(model.start),
-        state_topic=_get_state_topic(name, model),
-        heartbeat_topic=model.heartbeat.topic if model.heartbeat.produce else None,
-        spark=to_spark_target(model.spark),
-    )
 
 
 def _to_options(part: KeyOutModel | ValueOutModel) -> dict[str, Any]:

@@ -45,21 +45,6 @@ def apply_offset_hook(session: Session, published_offsets: Offsets, ignored_ends
                 f"{place}: topic={topic} partition={partition} offset={offset} became {result}: a hook may raise and "
                 "add offsets, never lower or remove them; correct it, or take it out of the pipeline file"
             )
-    _check_limits(session, place, hook_offsets, published_offsets)
-    return hook_offsets
-
-
-def _call_hook(hook: Callable[[str, Offsets], Offsets], place: str, pipeline: str, offsets: Offsets) -> Offsets:
-    try:
-        hook_offsets = hook(pipeline, merge_offsets(offsets))  # a copy, which the hook may change
-        return {str(t): {int(p): int(o) for p, o in parts.items()} for t, parts in hook_offsets.items()}
-    except TidegateError:
-        raise
-    except Exception as fault:  # the user's own code: whatever it raises is logged, and the heartbeat goes on
-        raise GiveUp(f"{place}: {type(fault).__name__}: {fault}; correct it, or take it out of the file") from fault
-
-
-def _check_limits(session: Session, place: str, hook_offsets: Offsets, published_offsets: Offsets) -> None:
     unpublished_topics = tuple(topic for topic in hook_offsets if topic not in published_offsets)
     ends = (
         session.broker.read_end_offsets(unpublished_topics, session.pipeline.source.isolation)
@@ -76,6 +61,17 @@ def _check_limits(session: Session, place: str, hook_offsets: Offsets, published
                 f"{place}: topic={topic} partition={partition} offset={offset} lies beyond {words}: a hook "
                 "never reports what is not published; correct it, or take it out of the pipeline file"
             )
+    return hook_offsets
+
+
+def _call_hook(hook: Callable[[str, Offsets], Offsets], place: str, pipeline: str, offsets: Offsets) -> Offsets:
+    try:
+        hook_offsets = hook(pipeline, merge_offsets(offsets))  # a copy, which the hook may change
+        return {str(t): {int(p): int(o) for p, o in parts.items()} for t, parts in hook_offsets.items()}
+    except TidegateError:
+        raise
+    except Exception as fault:  # the user's own code: whatever it raises is logged, and the heartbeat goes on
+        raise GiveUp(f"{place}: {type(fault).__name__}: {fault}; correct it, or take it out of the file") from fault
 
 
 def renew_position(table: TableSession, older_than_ms: int) -> None:

@@ -1,7 +1,7 @@
 """maintain: keep the tables that records land in small and quick to read, beside the flushes and never in their way."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -150,7 +150,15 @@ def rewrite_table(session: Session, table: str, files: TableFiles, statements: d
         raise RetryLater(
             f"pipeline={job.pipeline} table={table}: another maintenance ran at the same time; try again later"
         )
-    _raise_failures(job, outcome.steps)
+    failure_reasons = {name: step.failed for name, step in outcome.steps.items() if step.failed is not None}
+    for name, reason in failure_reasons.items():
+        if refusal := find_refused_right(reason):
+            raise build_refused_right_error(f"pipeline={job.pipeline} table={job.table}: maintenance: {name}", refusal)
+    if failure_reasons:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in failure_reasons.items())
+        raise RetryLater(
+            f"pipeline={job.pipeline} table={job.table}: maintenance failed in part, it will be tried again: {reasons}"
+        )
     return MaintenanceReport(
         table=table,
         compacted="compact" in outcome.steps,
@@ -266,18 +274,6 @@ def _render_rewrites(render: Callable[..., str], settings: Maintenance, files: T
     if settings.compact != UseWhen.NEVER and has_many_manifests(files):
         statements["manifests"] = render("manifests")
     return statements
-
-
-def _raise_failures(job: MaintainJob, steps: Mapping[str, ProcedureOutcome]) -> None:
-    failure_reasons = {name: step.failed for name, step in steps.items() if step.failed is not None}
-    for name, reason in failure_reasons.items():
-        if refusal := find_refused_right(reason):
-            raise build_refused_right_error(f"pipeline={job.pipeline} table={job.table}: maintenance: {name}", refusal)
-    if failure_reasons:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in failure_reasons.items())
-        raise RetryLater(
-            f"pipeline={job.pipeline} table={job.table}: maintenance failed in part, it will be tried again: {reasons}"
-        )
 
 
 def _count_files(files: TableFiles) -> FileCounts:

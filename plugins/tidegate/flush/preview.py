@@ -4,7 +4,6 @@ The batch is staged as a flush does it, and the next flush takes it over. Nothin
 """
 
 import json
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
@@ -125,26 +124,20 @@ def _compare(table: TableSession, staged_batch: StagedBatch) -> tuple[Diff, dict
     questions = tuple(
         render(table, staged_batch, attempt.branch) for render in (render_diff_question, render_sample_question)
     )
-    asked = _ask(questions, table.intermediate, attempt.id)
+    # of this attempt, and not of the staged one, whose answers a merge beside it waits for
+    audit_property = resource_names.name_audit_property(attempt.id)
+    texts = ("preview",) * len(questions)
+    request = JobQuestions(
+        questions, table=table.intermediate, property=audit_property, attempt=attempt.id, texts=texts
+    )
+    asked = BatchAudits((), request, attempt.id, advice="")
     try:
         answers = try_attempt(replace(attempt, audits=asked), *rows)
     except CommitRefused as refusal:
         raise RetryLater(f"{work.prefix}: main moved meanwhile: {refusal}; run it again") from refusal
     finally:
-        _forget_answers(table, asked)
+        # they hold rows; clean_up removes what is left of a killed preview
+        statement = table.sql.render("forget_answers", target=table.intermediate, property=audit_property)
+        with suppress(TidegateError):
+            table.session.engine.run(StatementsJob(table.pipeline.name, 0, (statement,), table=table.name))
     return Diff.from_json(answers[0]), json.loads(answers[1])
-
-
-def _ask(questions: Sequence[str], intermediate: str, attempt: str) -> BatchAudits:
-    # of this attempt, and not of the staged one, whose answers a merge beside it waits for
-    audit_property = resource_names.name_audit_property(attempt)
-    texts = ("preview",) * len(questions)
-    request = JobQuestions(tuple(questions), table=intermediate, property=audit_property, attempt=attempt, texts=texts)
-    return BatchAudits((), request, attempt, advice="")
-
-
-def _forget_answers(table: TableSession, asked: BatchAudits) -> None:
-    # they hold rows; clean_up removes what is left of a killed preview
-    statement = table.sql.render("forget_answers", target=table.intermediate, property=asked.request.property)
-    with suppress(TidegateError):
-        table.session.engine.run(StatementsJob(table.pipeline.name, 0, (statement,), table=table.name))

@@ -203,17 +203,6 @@ class PublishedTopic:
 
 def describe_published_topics(published_topic: PublishedTopic) -> tuple[Dataset, ...]:
     """With the sources of each part of their records."""
-    parts = _list_parts(published_topic)
-    fields = tuple(DatasetField(name, _find_type(published_topic, reads)) for name, reads in parts.items())
-    sources = {name: tuple(_resolve(published_topic, read) for read in reads) for name, reads in parts.items()}
-    topic_column = published_topic.publication.metadata.topic
-    routed = () if topic_column is None else _get_reads(published_topic, topic_column)
-    rows = [_resolve(published_topic, read) for read in published_topic.reads.rows]
-    rows += [_resolve(published_topic, Read(read.source, read.column, Transformation.FILTER)) for read in routed]
-    return tuple(Dataset(topic, fields, sources, tuple(dict.fromkeys(rows))) for topic in published_topic.topics)
-
-
-def _list_parts(published_topic: PublishedTopic) -> dict[str, tuple[Read, ...]]:
     publication = published_topic.publication
     key = publication.key
     value = publication.value
@@ -231,7 +220,13 @@ def _list_parts(published_topic: PublishedTopic) -> dict[str, tuple[Read, ...]]:
     for part, column in (("headers", metadata.headers), (TIMESTAMP, metadata.timestamp)):
         if column is not None:
             parts[part] = _get_reads(published_topic, column)
-    return parts
+    fields = tuple(DatasetField(name, _find_type(published_topic, reads)) for name, reads in parts.items())
+    sources = {name: tuple(_resolve(published_topic, read) for read in reads) for name, reads in parts.items()}
+    topic_column = published_topic.publication.metadata.topic
+    routed = () if topic_column is None else _get_reads(published_topic, topic_column)
+    rows = [_resolve(published_topic, read) for read in published_topic.reads.rows]
+    rows += [_resolve(published_topic, Read(read.source, read.column, Transformation.FILTER)) for read in routed]
+    return tuple(Dataset(topic, fields, sources, tuple(dict.fromkeys(rows))) for topic in published_topic.topics)
 
 
 def _get_reads(published_topic: PublishedTopic, column: str) -> tuple[Read, ...]:

@@ -112,11 +112,6 @@ def observe_publication(session: PublicationSession) -> ObservedPublication:
         raise NothingToDo(f"publication={publication.name}: table={publication.table} does not exist yet")
     topics = session.topics.find_topics(publication)
     progress = session.topics.read_progress(publication)
-    _refuse_growth(session, progress, topics)
-    return ObservedPublication(session, table, topics, progress)
-
-
-def _refuse_growth(session: PublicationSession, progress: PartProgress, topics: ExistingTopics) -> None:
     for part in progress.parts:
         for topic, partitions in (part.partitions if part else {}).items():
             now = topics.partitions.get(topic)
@@ -127,6 +122,7 @@ def _refuse_growth(session: PublicationSession, progress: PartProgress, topics: 
                     f"{format_count(partitions, 'partition')} and has {now}, so its keys no "
                     "longer lie where their records are; publish to a new topic"
                 )
+    return ObservedPublication(session, table, topics, progress)
 
 
 def refuse_lost_progress(observed: ObservedPublication) -> None:

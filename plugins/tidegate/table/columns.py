@@ -322,7 +322,19 @@ def list_destination_columns(table: Table) -> tuple[Column, ...]:
     data = list_record_columns(table) if table.select is None else list_staged_columns(table)
     flag = (Column(table.deleted_column, "BOOLEAN"),) if table.deletes == DeleteMode.SOFT else ()
     columns = (*data, *flag, *list_version_columns(table))
-    _check_names(table, columns)
+    names: dict[str, str] = {}
+    for column in columns:
+        other_name = names.setdefault(column.name.casefold(), column.name)
+        if other_name is not column.name:
+            raise ConfigurationError(
+                f"table={table.name} would have two columns of one name: {other_name} and {column.name}, and names are "
+                "compared without case; write them alike, use key.prefix, or choose another name in metadata"
+            )
+    if twice := find_full_name_twice(to_struct(columns)):
+        raise ConfigurationError(
+            f"table={table.name} would have {twice} twice, as a column and as a part of one, and no table holds both; "
+            "give one of the two another name, e.g. in select"
+        )
     return columns
 
 
@@ -393,22 +405,6 @@ def find_key_field(table: Table, column: str) -> str | None:
     if table.key.into is not None:
         return None
     return column if column == table.topic_column else column.removeprefix(table.key.prefix)
-
-
-def _check_names(table: Table, columns: tuple[Column, ...]) -> None:
-    names: dict[str, str] = {}
-    for column in columns:
-        other_name = names.setdefault(column.name.casefold(), column.name)
-        if other_name is not column.name:
-            raise ConfigurationError(
-                f"table={table.name} would have two columns of one name: {other_name} and {column.name}, and names are "
-                "compared without case; write them alike, use key.prefix, or choose another name in metadata"
-            )
-    if twice := find_full_name_twice(to_struct(columns)):
-        raise ConfigurationError(
-            f"table={table.name} would have {twice} twice, as a column and as a part of one, and no table holds both; "
-            "give one of the two another name, e.g. in select"
-        )
 
 
 def list_sequence_columns(table: Table) -> tuple[Column, ...]:

@@ -47,7 +47,6 @@ from tidegate.settings import FIRST_COMMAND, PACKAGE, format_path, walk_files
 from tidegate.spec.pipeline import Catalog, Pipeline
 from tidegate.spec.publication import Publication
 from tidegate.spec.runtime import SparkMode, SparkTarget
-from tidegate.spec.table import Table
 from tidegate.table.columns import list_destination_columns
 from tidegate.table.compatibility import check_compatible
 from tidegate.table.log import explain_no_row_topics, read_known_log
@@ -354,21 +353,17 @@ def check_table_columns(session: Session) -> Iterator[Finding]:
         try:
             described_table = describe_table(session, table)
             check = "catalog.tables"
-            _check_table(session, described_table)
+            table_session = TableSession(session, described_table).refresh()
+            if table_session.state is None and not described_table.create.enabled:
+                text = f"table={described_table.name} does not exist, and create.enabled is false"
+                raise NothingToDo(f"{text}; create it, or set create.enabled: true")
+            # refuses columns that no table holds together
+            list_destination_columns(table_session.resolved)
+            check_compatible(table_session, Ranges({}))
         except TidegateError as error:
             faults.append(make_error(check, error))
     text = f"tables={len(tables)} of pipeline={session.pipeline.name}: columns and key fit"
     yield from faults or [make_ok("catalog.tables", text)]
-
-
-def _check_table(session: Session, table: Table) -> None:
-    table_session = TableSession(session, table).refresh()
-    if table_session.state is None and not table.create.enabled:
-        text = f"table={table.name} does not exist, and create.enabled is false"
-        raise NothingToDo(f"{text}; create it, or set create.enabled: true")
-    # refuses columns that no table holds together
-    list_destination_columns(table_session.resolved)
-    check_compatible(table_session, Ranges({}))
 
 
 def check_position(session: Session) -> Iterator[Finding]:

@@ -116,7 +116,12 @@ class SharedParts:
 
 def assemble_loaded_pipeline(parts: SharedParts, pipeline: Pipeline, broker: Broker) -> Session:
     catalogs = [require_catalog(parts.catalogs, name) for name in pipeline.catalogs]
-    opened = _open_destinations(pipeline, catalogs, parts.resolve, parts.clients)
+    opened = dict[str, OpenedDestination]()
+    for destination in {catalog.type: get_destination(catalog) for catalog in catalogs}.values():
+        own_catalogs = [catalog for catalog in catalogs if catalog.type == destination.name]
+        opened |= dict.fromkeys(
+            (c.name for c in own_catalogs), destination.open(own_catalogs, pipeline, parts.resolve, parts.clients)
+        )
     ports = route_by_catalog({name: destination.session for name, destination in opened.items()})
     engines = {name: engine for destination in opened.values() for name, engine in destination.engines.items()}
     open_heartbeat_broker = None
@@ -143,18 +148,6 @@ def assemble_checked_pipeline(include: Path, name: str, resolve: Resolve) -> Ses
     session = assemble_pipeline(include, name, resolve)
     check_tables_of_others(include, name)
     return session
-
-
-def _open_destinations(
-    pipeline: Pipeline, catalogs: list[Catalog], resolve: Resolve, clients: OpenClients
-) -> dict[str, OpenedDestination]:
-    destinations = dict[str, OpenedDestination]()
-    for destination in {catalog.type: get_destination(catalog) for catalog in catalogs}.values():
-        own_catalogs = [catalog for catalog in catalogs if catalog.type == destination.name]
-        destinations |= dict.fromkeys(
-            (c.name for c in own_catalogs), destination.open(own_catalogs, pipeline, resolve, clients)
-        )
-    return destinations
 
 
 def build_spark_conf(include: Path, pipeline: Pipeline, resolve: Resolve) -> dict[str, str]:

@@ -54,7 +54,10 @@ def render_plain_key(columns: tuple[Column, ...], text: str) -> str | None:
     if len(columns) != 1:
         return None
     (column,) = columns
-    inside = _render_lone_field(column.name, text)
+    opening = f"{{{json.dumps(column.name)}:"
+    is_lone = f"startswith({text}, {render_literal(opening)}) AND endswith({text}, '}}')"
+    field = f"trim(substring({text}, {len(opening) + 1}, length({text}) - {len(opening) + 1}))"
+    inside = f"CASE WHEN {is_lone} THEN {field} WHEN NOT startswith({text}, '{{') THEN {text} END"
     if column.type in INTEGER_TYPES:
         number = f"try_cast({inside} AS {column.type})"
         return f"CASE WHEN CAST({number} AS STRING) = {inside} THEN {number} END"
@@ -70,10 +73,3 @@ def render_key_struct(columns: tuple[Column, ...], struct: str) -> str:
     """Return a struct of the one column, from `PLAIN_KEY_COLUMN` or else from the object at `struct`."""
     name = quote(columns[0].name)
     return f"struct(coalesce({PLAIN_KEY_COLUMN}, {struct}.{name}) AS {name})"
-
-
-def _render_lone_field(name: str, text: str) -> str:
-    opening = f"{{{json.dumps(name)}:"
-    is_lone = f"startswith({text}, {render_literal(opening)}) AND endswith({text}, '}}')"
-    field = f"trim(substring({text}, {len(opening) + 1}, length({text}) - {len(opening) + 1}))"
-    return f"CASE WHEN {is_lone} THEN {field} WHEN NOT startswith({text}, '{{') THEN {text} END"

@@ -173,7 +173,13 @@ def _render_unmarked_keys(expr: str, conversion: str) -> str:
 
 def _render_unmarked_leaf(expr: str, name: str) -> str:
     if name == "STRING":
-        return _render_unmarked_string(expr)
+        # a text may begin as an object does: there the mark stands twice, and in a printed object it is escaped
+        inside = f"replace({render_unmarked_text(expr)}, '{NUMBER_MARK}{NUMBER_MARK}', '{NUMBER_MARK}')"
+        return (
+            f"CASE WHEN {expr} LIKE '{{%' OR {expr} LIKE '[%' THEN {inside} "
+            f"WHEN {expr} RLIKE {render_literal(MARKED_WORD_PATTERN)} THEN concat('\"', substring({expr}, 2), '\"') "
+            f"ELSE regexp_replace({expr}, '{NUMBER_MARK}({NUMBER_MARK}?)', '$1') END"
+        )
     if name in MARKED_NUMBERS:
         return _render_number(expr, name)
     if name == "VARIANT":
@@ -194,16 +200,6 @@ def _render_unmarked_leaf(expr: str, name: str) -> str:
 
 def _render_number(expr: str, name: str) -> str:
     return f"""try_cast(translate({expr}, '{NUMBER_MARK}"', '') AS {name})"""
-
-
-def _render_unmarked_string(expr: str) -> str:
-    # a text may begin as an object does: there the mark stands twice, and in a printed object it is escaped
-    inside = f"replace({render_unmarked_text(expr)}, '{NUMBER_MARK}{NUMBER_MARK}', '{NUMBER_MARK}')"
-    return (
-        f"CASE WHEN {expr} LIKE '{{%' OR {expr} LIKE '[%' THEN {inside} "
-        f"WHEN {expr} RLIKE {render_literal(MARKED_WORD_PATTERN)} THEN concat('\"', substring({expr}, 2), '\"') "
-        f"ELSE regexp_replace({expr}, '{NUMBER_MARK}({NUMBER_MARK}?)', '$1') END"
-    )
 
 
 def format_marked_type(data_type: DataType) -> str:

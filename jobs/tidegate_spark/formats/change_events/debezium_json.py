@@ -95,7 +95,9 @@ KEY_PRESENCE = f"kv IS NOT NULL OR event_op = '{TRUNCATE}'"
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     keys = ConnectFields(list_key_fields(table).columns, get_reading_rules(table))
     fields = ConnectFields(table.value_columns, get_reading_rules(table), other_columns=keys.columns)
-    metadata = _render_source_fields(table)
+    words = {split_cast(key)[0].removeprefix("value.") for key in table.metadata.values() if key.startswith("value.")}
+    source = f", source: {SOURCE_COLUMN.type}" if any(key.startswith("source.") for key in words) else ""
+    metadata = source + (", ts_ms: BIGINT" if "ingestion-timestamp" in words else "")
     records = unwrap_documents(records, table)
     event = f"after: {fields.text_struct}, op: STRING{metadata}"
     event_fields = f"{event}, schema: {fields.event_schema}, payload: STRUCT<{event}>"
@@ -210,12 +212,6 @@ UNKEPT = {
         for name, kind in SOURCE_TYPES.items()
     },
 }
-
-
-def _render_source_fields(table: StageTable) -> str:
-    words = {split_cast(key)[0].removeprefix("value.") for key in table.metadata.values() if key.startswith("value.")}
-    source = f", source: {SOURCE_COLUMN.type}" if any(key.startswith("source.") for key in words) else ""
-    return source + (", ts_ms: BIGINT" if "ingestion-timestamp" in words else "")
 
 
 def render_change(table: StageTable) -> str:

@@ -159,21 +159,6 @@ def list_presence_problems(file: bytes, message: str, columns: Sequence[WrittenC
 
 def _list_field_problems(values: Sequence[_Value], message: Any, file: FileMessages, depth: int) -> list[Problem]:
     fields = {field.name: field for field in message.field}
-    problems = _list_choice_problems(values, message)
-    for value in values:
-        field = fields[value.name]
-        if not _has_presence(field, file.is_proto3):
-            reason = f"has NULL in {value.path}, whose field in the registered message is not optional; {WAY_OUT}"
-            problems.append(Problem(f"{value.sql} IS NULL", reason))
-        below = file.by_name.get(field.type_name)
-        if isinstance(value.kind, T.MapType) and below is not None:
-            below = file.by_name.get(next(inner.type_name for inner in below.field if inner.name == "value"))
-        if below is not None:
-            problems += _list_inner_problems(value, below, file, depth)
-    return problems
-
-
-def _list_choice_problems(values: Sequence[_Value], message: Any) -> list[Problem]:
     # the last of several values would take the others away
     indexes = {
         field.name: field.oneof_index
@@ -190,6 +175,16 @@ def _list_choice_problems(values: Sequence[_Value], message: Any) -> list[Proble
                 f"{oneof.name} in the registered message, and it holds one; write NULL for the others in sql"
             )
             problems.append(Problem(f"{value_count} > 1", reason))
+    for value in values:
+        field = fields[value.name]
+        if not _has_presence(field, file.is_proto3):
+            reason = f"has NULL in {value.path}, whose field in the registered message is not optional; {WAY_OUT}"
+            problems.append(Problem(f"{value.sql} IS NULL", reason))
+        below = file.by_name.get(field.type_name)
+        if isinstance(value.kind, T.MapType) and below is not None:
+            below = file.by_name.get(next(inner.type_name for inner in below.field if inner.name == "value"))
+        if below is not None:
+            problems += _list_inner_problems(value, below, file, depth)
     return problems
 
 

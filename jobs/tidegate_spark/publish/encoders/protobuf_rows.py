@@ -66,20 +66,16 @@ def _fill_message(message: Any, row: dict[str, Any]) -> None:
             _fill_map(getattr(message, name), value, kind.fields_by_name["value"].message_type is not None)
         elif field.is_repeated:
             for element in value:
-                _append_element(message, name, kind, element)
+                if element is None:
+                    raise ValueError(f"column={name}: Protobuf's lists hold no NULL; leave them out in sql")
+                if kind is None:
+                    getattr(message, name).append(element)
+                else:
+                    _set_value(getattr(message, name).add(), element)
         elif kind is None:
             setattr(message, name, value)
         else:
             _set_value(getattr(message, name), value)
-
-
-def _append_element(message: Any, name: str, kind: Any, element: Any) -> None:
-    if element is None:
-        raise ValueError(f"column={name}: Protobuf's lists hold no NULL; leave them out in sql")
-    if kind is None:
-        getattr(message, name).append(element)
-    else:
-        _set_value(getattr(message, name).add(), element)
 
 
 def _fill_map(entries: Any, pairs: Any, holds_messages: bool) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
-from tidegate.connections import Connection, Resolve, require_connection
+from tidegate.connections import Resolve, require_connection
 from tidegate.errors import ConfigurationError
 from tidegate.spec.pipeline import Catalog
 
@@ -42,7 +42,17 @@ def resolve_catalog_properties(catalog: Catalog, resolve: Resolve) -> dict[str, 
     """PyIceberg's properties with the connection's secrets. Never log them."""
     properties = {name: str(value) for name, value in catalog.properties.items()}
     if catalog.connection is not None:
-        _merge_connection(properties, require_connection(catalog.connection, resolve))
+        connection = require_connection(catalog.connection, resolve)
+        properties |= {name: str(value) for name, value in connection.extra.items()}
+        if properties.get("type") == "sql" and connection.login:
+            parts = urlsplit(properties["uri"])
+            secret = f":{quote(connection.password, safe='')}" if connection.password else ""
+            place = f"{quote(connection.login, safe='')}{secret}@{parts.netloc.rpartition('@')[2]}"
+            properties["uri"] = parts._replace(netloc=place).geturl()
+        elif properties.get("type") == "rest" and connection.login:
+            properties.setdefault("credential", f"{connection.login}:{connection.password or ''}")
+        elif properties.get("type") == "rest" and connection.password:
+            properties.setdefault("token", connection.password)
     if properties.get("type") == "rest":
         return REST_TIMEOUTS_MS | properties
     if properties.get("uri", "").startswith("postgresql"):
@@ -52,19 +62,6 @@ def resolve_catalog_properties(catalog: Catalog, resolve: Resolve) -> dict[str, 
         query = "&".join(filter(None, (parts.query, urlencode(missing))))
         properties["uri"] = parts._replace(query=query).geturl()
     return properties
-
-
-def _merge_connection(properties: dict[str, str], connection: Connection) -> None:
-    properties |= {name: str(value) for name, value in connection.extra.items()}
-    if properties.get("type") == "sql" and connection.login:
-        parts = urlsplit(properties["uri"])
-        secret = f":{quote(connection.password, safe='')}" if connection.password else ""
-        place = f"{quote(connection.login, safe='')}{secret}@{parts.netloc.rpartition('@')[2]}"
-        properties["uri"] = parts._replace(netloc=place).geturl()
-    elif properties.get("type") == "rest" and connection.login:
-        properties.setdefault("credential", f"{connection.login}:{connection.password or ''}")
-    elif properties.get("type") == "rest" and connection.password:
-        properties.setdefault("token", connection.password)
 
 
 def build_spark_catalog_conf(catalog: Catalog, properties: Mapping[str, Any]) -> dict[str, str]:

@@ -8,7 +8,6 @@ from uuid import UUID
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchTableError
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table, TableProperties
-from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.name_mapping import create_mapping_from_schema
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import (
@@ -247,20 +246,16 @@ def commit(table: Table, updates: Iterable[TableUpdate], requirements: Iterable[
             f"{format_one_line(error)}"
         ) from error
     hit_failpoint("catalog.committed")
-    _require_references(table, changes, response.metadata)
-    remove_old_metadata(table, response.metadata)
-
-
-def _require_references(table: Table, changes: Iterable[TableUpdate], after: TableMetadata) -> None:
     names = [change.ref_name for change in changes if isinstance(change, SetSnapshotRefUpdate)]
-    missing = [name for name in names if name not in after.refs]
+    missing = [name for name in names if name not in response.metadata.refs]
     # a catalog that stores one of them stores all; another run may have dropped a branch meanwhile
-    if missing and not set(after.refs) - {MAIN}:
+    if missing and not set(response.metadata.refs) - {MAIN}:
         raise ConfigurationError(
             f"table={format_name(table)}: its catalog keeps no tags and branches of tables: it took a commit, and "
             f"references={', '.join(missing)} are missing; no batch can be published there exactly once; use another "
             "catalog, see docs/catalogs.md"
         )
+    remove_old_metadata(table, response.metadata)
 
 
 def cut_branch(table: Table, at: tuple[str, int], branch: str, target: str = MAIN) -> None:

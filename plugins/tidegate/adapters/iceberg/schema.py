@@ -10,7 +10,6 @@ from urllib.parse import quote_plus, urlsplit
 
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.table import Table
-from pyiceberg.table.update.schema import UpdateSchema
 from pyiceberg.transforms import IdentityTransform, TruncateTransform
 
 from tidegate.adapters.iceberg.pyiceberg_private import check_schema_update
@@ -19,7 +18,7 @@ from tidegate.adapters.port_errors import format_one_line
 from tidegate.errors import CommitRefused, GiveUp, IncompatibleSchema
 from tidegate.model.table_state import FolderLimit
 from tidegate.schema.data_types import Column
-from tidegate.schema.evolution import ChangeKind, EvolutionRules, SchemaChange, find_schema_changes
+from tidegate.schema.evolution import ChangeKind, EvolutionRules, find_schema_changes
 from tidegate.sql.spark import unquote
 
 FOLDER_SCHEMES = ("", "file", "hdfs", "viewfs")
@@ -67,7 +66,14 @@ def evolve_schema(table: Table, name: str, columns: tuple[Column, ...], rules: E
     update = table.update_schema(case_sensitive=False)
     try:
         for change in changes:
-            _apply_change(update, change)
+            if change.kind is ChangeKind.ADD:
+                update.add_column(change.path, to_iceberg_type(change.type))
+            elif change.kind is ChangeKind.WIDEN:
+                widened = to_iceberg_type(change.type)
+                assert widened.is_primitive
+                update.update_column(change.path, widened)
+            else:
+                update.make_column_optional(change.path)
         # as the commit does before it sends them
         check_schema_update(update)
     except ValueError as error:
@@ -80,17 +86,6 @@ def evolve_schema(table: Table, name: str, columns: tuple[Column, ...], rules: E
     except (CommitFailedException, NoSuchTableError) as error:
         raise CommitRefused(f"table={name}: another writer changed it: {error}") from error
     return [str(change) for change in changes]
-
-
-def _apply_change(update: UpdateSchema, change: SchemaChange) -> None:
-    if change.kind is ChangeKind.ADD:
-        update.add_column(change.path, to_iceberg_type(change.type))
-    elif change.kind is ChangeKind.WIDEN:
-        widened = to_iceberg_type(change.type)
-        assert widened.is_primitive
-        update.update_column(change.path, widened)
-    else:
-        update.make_column_optional(change.path)
 
 
 def list_limits(table: Table) -> tuple[FolderLimit, ...]:

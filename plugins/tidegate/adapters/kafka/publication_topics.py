@@ -84,7 +84,12 @@ class KafkaTopics(KafkaBroker):
                     raise GiveUp(explain_refusal(self._servers, asked_for, error.args[0])) from error
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:  # another run was faster
                     raise RetryLater(f"topic={topic} cannot be created: {error.args[0].str()}") from error
-        self._wait_for_leaders((*publication.topics, publication.state_topic))
+        topics = (*publication.topics, publication.state_topic)
+        # the controller answers before every broker has heard of a new topic
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while not {*topics} <= set(self.list_topics(".*")) and time.monotonic() < deadline:
+            time.sleep(RETRY_PAUSE_SECONDS)
+        self.read_log(topics, "read_uncommitted")
 
     def _list_existing(self, *topics: str) -> set[str]:
         """Return the existing topics; `GiveUp` where one of `topics` may exist, and the user may not see it."""
@@ -94,13 +99,6 @@ class KafkaTopics(KafkaBroker):
                 with suppress(PositionLost):
                     self.read_topic_ids((topic,))
         return existing
-
-    def _wait_for_leaders(self, topics: tuple[str, ...]) -> None:
-        # the controller answers before every broker has heard of a new topic
-        deadline = time.monotonic() + TIMEOUT_SECONDS
-        while not {*topics} <= set(self.list_topics(".*")) and time.monotonic() < deadline:
-            time.sleep(RETRY_PAUSE_SECONDS)
-        self.read_log(topics, "read_uncommitted")
 
     @translate_kafka_errors
     def read_progress(self, publication: Publication, at_rest: bool = False) -> PartProgress:

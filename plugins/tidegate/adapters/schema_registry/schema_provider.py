@@ -58,23 +58,20 @@ class RegistrySchemas:
         ):
             return table
         if table.name not in self._tables:
-            self._tables[table.name] = self._describe_once(table)
+            # to plan the decoding of many versions takes a part of a second, and records may name thousands of tables
+            known = self._described_parts.setdefault(table.topics, [])
+            parts = next((parts for given, parts in known if given == (table.key, table.value)), None)
+            if parts is None:
+                described_table = self._describe_part("key", self._describe_part("value", table))
+                parts = described_table.key, described_table.value
+                known.append(((table.key, table.value), parts))
+            self._tables[table.name] = replace(table, key=parts[0], value=parts[1])
         return self._tables[table.name]
 
     def forget(self) -> None:
         self._registries.clear()
         self._tables.clear()
         self._described_parts.clear()
-
-    def _describe_once(self, table: Table) -> Table:
-        # to plan the decoding of many versions takes a part of a second, and records may name thousands of tables
-        known = self._described_parts.setdefault(table.topics, [])
-        parts = next((parts for given, parts in known if given == (table.key, table.value)), None)
-        if parts is None:
-            described_table = self._describe_part("key", self._describe_part("value", table))
-            parts = described_table.key, described_table.value
-            known.append(((table.key, table.value), parts))
-        return replace(table, key=parts[0], value=parts[1])
 
     def _describe_part(self, part: str, table: Table) -> Table:
         """`ConfigurationError` names the version that cannot be read."""

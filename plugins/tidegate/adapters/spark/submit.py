@@ -178,7 +178,10 @@ def build_environment() -> dict[str, str]:
 def open_private_folder() -> Iterator[Path]:
     """A folder for a submitted job, secrets too: readable by this user alone, and removed afterwards."""
     # a killed process leaves its folder: each holds a lock in its own, which ends with the process
-    _remove_leftovers()
+    for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*"):
+        with suppress(OSError), (folder / FOLDER_LOCK).open() as lock:  # of another user, just made, or held
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=FOLDER_PREFIX) as name:
         folder = Path(name)
         young = folder / f"{FOLDER_LOCK}.new"
@@ -186,10 +189,3 @@ def open_private_folder() -> Iterator[Path]:
             fcntl.flock(locked_file, fcntl.LOCK_EX)
             young.rename(folder / FOLDER_LOCK)  # from now on others may try it
             yield folder
-
-
-def _remove_leftovers() -> None:
-    for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*"):
-        with suppress(OSError), (folder / FOLDER_LOCK).open() as lock:  # of another user, just made, or held
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)

@@ -78,14 +78,6 @@ def _check_partial(entry: TableEntry) -> None:
         return
     if not entry.upserts:
         entry.add("partial_updates", "changes rows that are there; set upsert: true, or leave it out")
-    _check_groups(entry)
-    if entry.table.sequence_by:
-        late = "sequence_by knows one order for a whole row, and a late record may be newer for some columns only"
-        entry.add("partial_updates", f"{late}; keep one of the two")
-
-
-def _check_groups(entry: TableEntry) -> None:
-    """Columns that are missing, in two groups, or without an order."""
     groups = entry.table.groups
     if isinstance(entry.table.partial_updates, GroupsModel) and not groups:
         missing = f"no group; {GROUPS_EXAMPLE}, or partial_updates: true"
@@ -112,6 +104,9 @@ def _check_groups(entry: TableEntry) -> None:
             if problem:
                 entry.add((*path, index), problem)
             grouped_names.add(name.casefold())
+    if entry.table.sequence_by:
+        late = "sequence_by knows one order for a whole row, and a late record may be newer for some columns only"
+        entry.add("partial_updates", f"{late}; keep one of the two")
 
 
 def _find_table_types(entry: TableEntry) -> Types | None:

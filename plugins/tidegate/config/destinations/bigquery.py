@@ -66,7 +66,17 @@ def _check_pipeline(model: PipelineModel, catalogs: Sequence[Catalog], findings:
     # a server that a catalog names by its endpoint has no quotas of jobs, and no location
     served_catalogs = [catalog for catalog in catalogs if "endpoint" not in catalog.properties]
     if served_catalogs:
-        _check_pace(model, findings)
+        # staging is one load job for each table
+        key = "merge" if model.stage.interval is None else "stage"
+        interval = model.merge.interval if model.stage.interval is None else model.stage.interval
+        if isinstance(interval, int) and 0 < interval < MIN_INTERVAL_SECONDS:
+            problem = f"BigQuery takes {MAX_LOADS_PER_DAY} load jobs for one table a day"
+            way_out = ", or -1 to disable" if key == "merge" else ""
+            findings.add((key, "interval"), f"{problem}; must be at least {MIN_INTERVAL_SECONDS}s{way_out}")
+        if model.stage.interval is None and 0 < model.merge.records_threshold < MIN_THRESHOLD_RECORDS:
+            problem = f"each flush is a load job, and BigQuery takes {MAX_LOADS_PER_DAY} for one table a day"
+            remedy = f"must be at least {MIN_THRESHOLD_RECORDS}, or -1 to disable"
+            findings.add(("merge", "records_threshold"), f"{problem}; {remedy}")
     locations = {str(catalog.properties.get("location", DEFAULT_LOCATION)).upper() for catalog in served_catalogs}
     if len(locations) > 1 and model.source.errors.tolerance != "none":
         findings.add(
@@ -116,7 +126,13 @@ def _check_limits(entry: TableEntry) -> None:
     columns_path = (*entry.path, "select") if table.select is not None else (*entry.value_path, "schema")
     key_columns = [DeclaredColumn((*entry.key_path, "schema"), column) for column in entry.key_columns or ()]
     declared_columns, is_whole = entry.find_columns()
-    _check_columns([*key_columns, *declared_columns], entry.findings)
+    for path, declared_column in [*key_columns, *declared_columns]:
+        is_unknown = declared_column.type == UNKNOWN_TYPE
+        column = replace(declared_column, type="STRING") if is_unknown else declared_column
+        entry.findings.run_check(path, to_bigquery_schema, [column])
+        if _count_levels(parse_type(column.type)) >= MAX_STRUCT_LEVELS:
+            problem = f"BigQuery nests structs {MAX_STRUCT_LEVELS} deep, and the staged row is one of them"
+            entry.findings.add(path, f"column={column.name}: {problem}; keep a part of it as JSON text")
     columns = [declared.column for declared in declared_columns]
     _check_partial_updates(entry, [declared.column for declared in declared_columns if declared.path == columns_path])
     if sum(_count_leaves(parse_type(column.type)) for column in columns) > MAX_COLUMNS:
@@ -151,30 +167,6 @@ def _check_partial_updates(entry: TableEntry, columns: Iterable[Column]) -> None
             f"column={name}: BigQuery stores a NULL array as an empty one, so that a record without it would empty the "
             "row's; put it into sequence_groups, leave it out, or select it as JSON text",
         )
-
-
-def _check_pace(model: PipelineModel, findings: Problems) -> None:
-    # staging is one load job for each table
-    key = "merge" if model.stage.interval is None else "stage"
-    interval = model.merge.interval if model.stage.interval is None else model.stage.interval
-    if isinstance(interval, int) and 0 < interval < MIN_INTERVAL_SECONDS:
-        problem = f"BigQuery takes {MAX_LOADS_PER_DAY} load jobs for one table a day"
-        way_out = ", or -1 to disable" if key == "merge" else ""
-        findings.add((key, "interval"), f"{problem}; must be at least {MIN_INTERVAL_SECONDS}s{way_out}")
-    if model.stage.interval is None and 0 < model.merge.records_threshold < MIN_THRESHOLD_RECORDS:
-        problem = f"each flush is a load job, and BigQuery takes {MAX_LOADS_PER_DAY} for one table a day"
-        remedy = f"must be at least {MIN_THRESHOLD_RECORDS}, or -1 to disable"
-        findings.add(("merge", "records_threshold"), f"{problem}; {remedy}")
-
-
-def _check_columns(columns: Iterable[DeclaredColumn], findings: Problems) -> None:
-    for path, declared_column in columns:
-        is_unknown = declared_column.type == UNKNOWN_TYPE
-        column = replace(declared_column, type="STRING") if is_unknown else declared_column
-        findings.run_check(path, to_bigquery_schema, [column])
-        if _count_levels(parse_type(column.type)) >= MAX_STRUCT_LEVELS:
-            problem = f"BigQuery nests structs {MAX_STRUCT_LEVELS} deep, and the staged row is one of them"
-            findings.add(path, f"column={column.name}: {problem}; keep a part of it as JSON text")
 
 
 def _count_levels(data_type: DataType) -> int:

@@ -190,18 +190,13 @@ def _check_table(entry: TableEntry, catalog: Catalog | None) -> None:
         entry.add("name", problem)
     if table.create.format_version != DEFAULT_FORMAT and FORMAT_PROPERTY in table.create.properties:
         entry.add(("create", "properties", FORMAT_PROPERTY), "create.format_version says it already; leave it out")
-    _check_readers(entry)
+    for reader in entry.model.readers:
+        if table.create.format_version > READERS[reader].newest_format:
+            problem = f"readers names {reader}, which {READERS[reader].words}; write 2, or leave out that reader"
+            entry.add(("create", "format_version"), problem)
     for name, value in table.create.properties.items():
         if problem_of_property := _find_problem_of_property(name, value):
             entry.add(("create", "properties", name), problem_of_property)
-
-
-def _check_readers(entry: TableEntry) -> None:
-    version = entry.table.create.format_version
-    for name in entry.model.readers:
-        if version > READERS[name].newest_format:
-            problem = f"readers names {name}, which {READERS[name].words}; write 2, or leave out that reader"
-            entry.add(("create", "format_version"), problem)
 
 
 def _find_problem_of_property(name: str, value: str) -> str | None:

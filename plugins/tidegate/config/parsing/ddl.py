@@ -83,7 +83,13 @@ def _format_type(kind: Any) -> str:
     name = getattr(kind.this, "name", str(kind.this))
     inner = kind.expressions
     if name == "DECIMAL":
-        return _format_decimal(inner)
+        numbers = [int(argument.name) for argument in inner]
+        precision, scale = (*numbers, 0)[:2] if numbers else (10, 0)  # Spark's own meaning of a bare DECIMAL
+        if not 1 <= precision <= 38 or not 0 <= scale <= precision:
+            raise ValueError(
+                f"DECIMAL({precision},{scale}) is out of range; precision is 1 to 38, scale 0 to precision"
+            )
+        return f"DECIMAL({precision},{scale})"
     if name == "ARRAY" and len(inner) == 1:
         return f"ARRAY<{_format_type(inner[0])}>"
     if name == "MAP" and len(inner) == 2:
@@ -98,14 +104,6 @@ def _format_type(kind: Any) -> str:
     if name in {"VARCHAR", "CHAR"}:
         raise ValueError(f"{kind.sql('spark')} would lose its length limit in the table; use STRING")
     raise ValueError(f"{kind.sql('spark')} is not a type of the destination; use one of {KNOWN_TYPES}")
-
-
-def _format_decimal(inner: list[Any]) -> str:
-    numbers = [int(argument.name) for argument in inner]
-    precision, scale = (*numbers, 0)[:2] if numbers else (10, 0)  # Spark's own meaning of a bare DECIMAL
-    if not 1 <= precision <= 38 or not 0 <= scale <= precision:
-        raise ValueError(f"DECIMAL({precision},{scale}) is out of range; precision is 1 to 38, scale 0 to precision")
-    return f"DECIMAL({precision},{scale})"
 
 
 @lru_cache(maxsize=1024)

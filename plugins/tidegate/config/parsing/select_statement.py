@@ -96,7 +96,13 @@ def _parse_item(node: Any, sql: str, alias: str, aliases: Sequence[str]) -> Item
     from sqlglot import exp
 
     if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
-        return _parse_star(node, alias)
+        if isinstance(node, exp.Column) and node.table.casefold() != alias.casefold():
+            raise ValueError(f"{node.sql('spark')}: name the columns of a dimension table one by one")
+        star = node if isinstance(node, exp.Star) else node.this
+        extra = [word for word, value in star.args.items() if value and word != "except_"]
+        if extra:
+            raise ValueError(f"* {extra[0].rstrip('_').upper()}: only EXCEPT (...) is understood")
+        return Item(None, excluded_columns=tuple(column.name for column in star.args.get("except_") or []))
     name = node.alias
     inner = node.this if isinstance(node, exp.Alias) else node
     if isinstance(node, exp.Alias) and not name:
@@ -109,24 +115,16 @@ def _parse_item(node: Any, sql: str, alias: str, aliases: Sequence[str]) -> Item
             return Item(name or steps[-1], owner, path, reads=path[:1] if is_own else (), is_joined=not is_own)
     if not isinstance(inner, exp.Cast) or not name:
         raise ValueError(f"{sql}: the type of what is computed must be said; {CAST_EXAMPLE}")
-    value, type_text = _split_cast(sql)
+    inside = sql[sql.index("(") + 1 : sql.rindex(")")] if sql.rstrip().endswith(")") and "(" in sql else ""
+    as_span = _find_last_as(inside)
+    if as_span is None or not sql.upper().lstrip().startswith(("CAST", "TRY_CAST")):
+        raise ValueError(f"{sql}: the type of what is computed must be said; {CAST_EXAMPLE}")
+    value, type_text = inside[: as_span[0]].strip(), inside[as_span[1] :].strip()
     word = parse_columns(f"c {type_text}")[0].type
     is_strict = not inner.args.get("safe")
     reads = tuple(_find_reads(inner, alias, aliases))
     columns = list(inner.find_all(exp.Column))
     return Item(name, sql=value, type=word, is_checked=is_strict, reads=reads, is_joined=len(reads) < len(columns))
-
-
-def _parse_star(node: Any, alias: str) -> Item:
-    from sqlglot import exp
-
-    if isinstance(node, exp.Column) and node.table.casefold() != alias.casefold():
-        raise ValueError(f"{node.sql('spark')}: name the columns of a dimension table one by one")
-    star = node if isinstance(node, exp.Star) else node.this
-    extra = [word for word, value in star.args.items() if value and word != "except_"]
-    if extra:
-        raise ValueError(f"* {extra[0].rstrip('_').upper()}: only EXCEPT (...) is understood")
-    return Item(None, excluded_columns=tuple(column.name for column in star.args.get("except_") or []))
 
 
 def _resolve_owner(steps: tuple[str, ...], alias: str, aliases: Sequence[str]) -> tuple[str, tuple[str, ...]]:
@@ -203,14 +201,6 @@ def _is_same_meaning(texts: list[str], nodes: list[Any]) -> bool:
         parse_statement(f"SELECT {t}\n", SELECT_EXAMPLE).expressions[:1] == [n]
         for t, n in zip(texts, inner, strict=True)
     )
-
-
-def _split_cast(sql: str) -> tuple[str, str]:
-    inside = sql[sql.index("(") + 1 : sql.rindex(")")] if sql.rstrip().endswith(")") and "(" in sql else ""
-    as_span = _find_last_as(inside)
-    if as_span is None or not sql.upper().lstrip().startswith(("CAST", "TRY_CAST")):
-        raise ValueError(f"{sql}: the type of what is computed must be said; {CAST_EXAMPLE}")
-    return inside[: as_span[0]].strip(), inside[as_span[1] :].strip()
 
 
 def _find_last_as(text: str) -> tuple[int, int] | None:

@@ -60,7 +60,15 @@ def translate_flink_sql(config: ConnectorConfig, choices: Choices, _: World) -> 
     is_upsert = _plan_kafka_table(ledger.below(f"TABLE {source_name}."), draft, source)
     draft.data["tables"] = [_plan_sink(script, ledger, draft, insert, is_upsert=is_upsert) for insert in inserts]
     draft.data["merge"] = {"interval": "1m"}
-    _note_statements(ledger)
+    ledger.drop_below("SET ", "a setting of Flink's job; Airflow and Spark have their own")
+    for name in ledger.list_names("statement "):
+        if name.split()[1].upper() in ("CREATE", "USE") and "DATABASE" in name.upper():
+            ledger.drop(name, "a namespace is made with its first table")
+        else:
+            ledger.refuse(name, "a statement without a part in the pipeline")
+    for name in ledger.list_names("TABLE "):
+        if name.endswith(".WATERMARK"):
+            ledger.drop(name, "tables need no watermark; history and sequence_by name a column of their own")
     group = source.options.get("properties.group.id", "")
     position = PositionSource(
         groups=(group,) if group else (),
@@ -186,18 +194,6 @@ def _format_column(item: FlinkItem, target: str, types: dict[str, str]) -> str:
         return quote(item.column) + (f" AS {quote(target)}" if target != item.column else "")
     sql = f"CAST({item.sql} AS {types[target]})" if target in types else item.sql
     return f"{sql} AS {quote(target)}" if target else sql
-
-
-def _note_statements(ledger: SettingsLedger) -> None:
-    ledger.drop_below("SET ", "a setting of Flink's job; Airflow and Spark have their own")
-    for name in ledger.list_names("statement "):
-        if name.split()[1].upper() in ("CREATE", "USE") and "DATABASE" in name.upper():
-            ledger.drop(name, "a namespace is made with its first table")
-        else:
-            ledger.refuse(name, "a statement without a part in the pipeline")
-    for name in ledger.list_names("TABLE "):
-        if name.endswith(".WATERMARK"):
-            ledger.drop(name, "tables need no watermark; history and sequence_by name a column of their own")
 
 
 def _plan_kafka_table(ledger: SettingsLedger, draft: Draft, table: FlinkTable) -> bool:

@@ -264,16 +264,6 @@ def _plan_creation(ledger: SettingsLedger, name: str) -> dict[str, Any]:
     if partitions:
         create["partition_by"] = partitions
     ledger.map_each((own_setting, default), "tables[].create.partition_by", "for a table that is still to be made")
-    properties = _read_properties(ledger)
-    if properties:
-        create["properties"] = properties
-    if ledger.is_true("iceberg.tables.schema-force-optional"):
-        create["force_optional"] = True
-    ledger.map("iceberg.tables.schema-force-optional", "tables[].create.force_optional")
-    return create
-
-
-def _read_properties(ledger: SettingsLedger) -> dict[str, str]:
     properties: dict[str, str] = {}
     for prefix in ("iceberg.tables.auto-create-props.", "iceberg.tables.write-props.", "iceberg.table.write-props."):
         # the writers' properties become the table's, and so Spark's
@@ -285,4 +275,9 @@ def _read_properties(ledger: SettingsLedger) -> dict[str, str]:
                 continue
             properties[word] = given.get(word)
             given.map(word, f"tables[].create.properties.{word}", reason)
-    return properties
+    if properties:
+        create["properties"] = properties
+    if ledger.is_true("iceberg.tables.schema-force-optional"):
+        create["force_optional"] = True
+    ledger.map("iceberg.tables.schema-force-optional", "tables[].create.force_optional")
+    return create

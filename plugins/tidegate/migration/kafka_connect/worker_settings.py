@@ -50,15 +50,6 @@ def note_worker_settings(ledger: SettingsLedger, draft: Draft) -> None:
     """Account for the framework's settings, and put into the draft what they say of the source."""
     ledger.drop_each(WITHOUT_MEANING)
     ledger.map("name", "the pipeline's name, and the consumer group that holds the position")
-    _note_errors(ledger, draft)
-    for prefix in CLIENT_PREFIXES:
-        client = ledger.below(prefix)
-        for word in client.list_names():
-            _note_client(client, draft, word)
-    ledger.drop_below("confluent.", "Confluent's licence and its topic; there is none here")
-
-
-def _note_errors(ledger: SettingsLedger, draft: Draft) -> None:
     tolerance = ledger.get("errors.tolerance", "none")
     errors: dict[str, Any] = {"tolerance": tolerance} if tolerance == "all" else {}
     topic = ledger.get("errors.deadletterqueue.topic.name")
@@ -69,24 +60,25 @@ def _note_errors(ledger: SettingsLedger, draft: Draft) -> None:
     ledger.map("errors.tolerance", f"source.errors.tolerance: {tolerance}")
     if errors:
         draft.data["source"]["errors"] = errors
-
-
-def _note_client(ledger: SettingsLedger, draft: Draft, word: str) -> None:
-    if word == "auto.offset.reset":
-        ledger.map(word, "source.start", "for partitions in which the connector has committed nothing")
-    elif word == "isolation.level":
-        isolation = ledger.get(word)
-        draft.data["source"]["isolation"] = isolation
-        ledger.map(word, f"source.isolation: {isolation}")
-    elif word.startswith(TUNING) and not is_secret_name(word):
-        ledger.drop(word, "the tuning of a Java client; Spark and librdkafka have their own")
-    else:
-        connection = draft.data["source"]["kafka"]
-        if isinstance(connection, dict):  # a log-in has no place in a file
-            connection = draft.data["source"]["kafka"] = KAFKA
-            draft.need_connection(KAFKA, "bootstrap.servers in its extra, and the log-in to the brokers")
-        ledger.map(word, f"source.kafka: {connection}", f"connection {connection} holds it")
-        draft.need_connection(connection, f"{CLIENT_NAMES.get(word, word)} in its extra")
+    for prefix in CLIENT_PREFIXES:
+        client = ledger.below(prefix)
+        for word in client.list_names():
+            if word == "auto.offset.reset":
+                client.map(word, "source.start", "for partitions in which the connector has committed nothing")
+            elif word == "isolation.level":
+                isolation = client.get(word)
+                draft.data["source"]["isolation"] = isolation
+                client.map(word, f"source.isolation: {isolation}")
+            elif word.startswith(TUNING) and not is_secret_name(word):
+                client.drop(word, "the tuning of a Java client; Spark and librdkafka have their own")
+            else:
+                connection = draft.data["source"]["kafka"]
+                if isinstance(connection, dict):  # a log-in has no place in a file
+                    connection = draft.data["source"]["kafka"] = KAFKA
+                    draft.need_connection(KAFKA, "bootstrap.servers in its extra, and the log-in to the brokers")
+                client.map(word, f"source.kafka: {connection}", f"connection {connection} holds it")
+                draft.need_connection(connection, f"{CLIENT_NAMES.get(word, word)} in its extra")
+    ledger.drop_below("confluent.", "Confluent's licence and its topic; there is none here")
 
 
 def plan_topics(ledger: SettingsLedger, draft: Draft, choices: Choices, world: World) -> list[str]:
