@@ -133,9 +133,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         keys = ConnectFields(keys.columns, keys.rules)
         records = records.selectExpr("*", f"{fields.render_registered_kinds(options['kinds'], 'value')} AS kinds")
     columns = list_known_fields(table)
-    rows = _add_key_of_value(
-        read_row_object(apply_own_spelling(records, (fields, columns)), "j", "row", fields), keys, table
-    )
+    rows = _add_key_of_value(read_row_object(apply_own_spelling(records, (fields, columns)), fields), keys, table)
     misfits = fields.render_misfits(render_object("j"), ("$",))
     delete = "value_text IS NULL"  # of two columns that say so, Spark need not carry the bytes along
     changes = rows.selectExpr(

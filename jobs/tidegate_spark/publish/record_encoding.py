@@ -32,8 +32,7 @@ RecordFields = list[tuple[str, str]]  # a column of the result, and its name in 
 def encode_rows(spark: SparkSession, rows: DataFrame, job: PublishJob) -> DataFrame:
     """Return topic, key, value, headers, timestamp (milliseconds), `problem`: why a row makes no record, or NULL.
 
-    And `key_hash`, which `render_key_hash` explains, or NULL.
-    `ConfigurationError` names a missing column.
+    And `key_hash`, which `render_key_hash` explains, or NULL. `ConfigurationError` names a missing column.
     """
     names = {name.lower(): name for name in rows.schema.names}
     for name in (*job.key.fields, *job.metadata.columns):

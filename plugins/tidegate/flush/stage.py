@@ -10,13 +10,7 @@ from typing import NamedTuple
 from tidegate.errors import GiveUp, RetryLater, join_errors
 from tidegate.flush.discover import advance_registry, build_name_finder, discover_tables
 from tidegate.flush.plan import note_refusals
-from tidegate.flush.stage_request import (
-    build_stage_job,
-    build_stage_table,
-    drops_queue,
-    has_waiting_rows,
-    list_waiting,
-)
+from tidegate.flush.stage_request import build_stage_job, build_stage_table, drops_queue, has_waiting_rows, list_waiting
 from tidegate.flush.staged import find_lacking_columns, find_staged, read_staged_batch, run_or_take_over
 from tidegate.jobs.stage_job import StageTable
 from tidegate.model.batch import Plan, PlannedBatch, Refusal, StagedBatch

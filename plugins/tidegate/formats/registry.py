@@ -72,7 +72,6 @@ class RecordFormat:
     """What a format can do, and what its records tell. The defaults fit an object with the columns by name.
 
     - `name`: the word of `format:` in pipeline files.
-    - `reads_keys`: whether keys may use it; values may use each.
     - `decoder`: its module in `tidegate_spark.formats`; empty: `name`.
     - `encoder`: its module in `tidegate_spark.publish.encoders`, of a change event that of the rows in it; empty:
       publications may not use it.
@@ -95,7 +94,6 @@ class RecordFormat:
     """
 
     name: str
-    reads_keys: bool = True
     decoder: str = ""
     encoder: str = ""
     options: str | None = None
@@ -125,6 +123,11 @@ class RecordFormat:
     def module(self) -> str:
         """Below `tidegate_spark.formats`."""
         return self.decoder or self.name.replace("-", "_")
+
+    @property
+    def reads_keys(self) -> bool:
+        """Whether keys may use it; values may use each."""
+        return not self.is_change_event
 
     @property
     def is_written(self) -> bool:
@@ -214,7 +217,6 @@ _FORMATS = (
     RecordFormat("msgpack", encoding=Encoding.PACKED),
     RecordFormat(
         "debezium-json",
-        reads_keys=False,
         decoder="change_events.debezium_json",
         encoder="json",
         options="json",
@@ -239,7 +241,6 @@ _FORMATS = (
     ),
     RecordFormat(
         "debezium-avro",
-        reads_keys=False,
         decoder="change_events.debezium_avro",
         options="avro",
         schema=SchemaKind.AVRO,
@@ -253,7 +254,6 @@ _FORMATS = (
     ),
     RecordFormat(
         "canal-json",
-        reads_keys=False,
         decoder="change_events.canal",
         is_flat=True,
         holds_several_rows=True,
@@ -272,7 +272,6 @@ _FORMATS = (
     ),
     RecordFormat(
         "maxwell-json",
-        reads_keys=False,
         decoder="change_events.maxwell",
         options="json",
         option_names=CONNECT_JSON_OPTIONS,
@@ -292,7 +291,6 @@ _FORMATS = (
     ),
     RecordFormat(
         "ogg-json",
-        reads_keys=False,
         decoder="change_events.ogg",
         options="json",
         option_names=CONNECT_JSON_OPTIONS,

@@ -93,8 +93,7 @@ class FlushedTable:
     """A table whose columns are known, and the names of its sources.
 
     `columns`: all of the table's, of other writers too. `reads`: of its `select`, None without one; `conditions`: the
-    record's
-    columns in its conditions. `dimensions`: the joined datasets by alias.
+    record's columns in its conditions. `dimensions`: the joined datasets by alias.
     """
 
     table: Table

@@ -61,8 +61,7 @@ def read_config(text: str, origin: str, worker: str = "", connector: str = "") -
     """Parse the configuration in `text`; `origin` names it in messages.
 
     `worker`: text of a Connect worker's properties. `connector`: the name if the configuration lacks it.
-    `ConfigurationError` if
-    it is no configuration, or one of an unknown sink; the message never repeats a value.
+    `ConfigurationError` if it is no configuration, or one of an unknown sink; the message never repeats a value.
     """
     stripped = text.lstrip("\ufeff \t\r\n")
     if not stripped:

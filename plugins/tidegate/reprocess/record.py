@@ -44,13 +44,6 @@ class LastRecords(NamedTuple):
     partition: int
 
 
-class Neighbourhood(NamedTuple):
-    """The offsets around a place, and the records that the log still has of them."""
-
-    offsets: range
-    records: tuple[KafkaRecord, ...]
-
-
 @dataclass(frozen=True)
 class Verdict:
     """What the decoder says of the record for one table.
@@ -123,8 +116,8 @@ def read_record(session: Session, at: RecordAddress) -> KafkaRecord:
     return found[0]
 
 
-def read_records_around(session: Session, at: RecordAddress | LastRecords) -> Neighbourhood:
-    """Read the records of at most `MAX_RECORDS` offsets: those around a place, or the last ones of a partition."""
+def read_records_around(session: Session, at: RecordAddress | LastRecords) -> tuple[range, tuple[KafkaRecord, ...]]:
+    """Return at most `MAX_RECORDS` offsets, around a place or the last ones of a partition, and their records."""
     topic, partition = at.topic, at.partition
     log = _read_log(session, topic)
     begin = get_offset(log.begin, topic, partition)
@@ -139,7 +132,7 @@ def read_records_around(session: Session, at: RecordAddress | LastRecords) -> Ne
     offsets = range(first, min(end, first + MAX_RECORDS))
     isolation = session.pipeline.source.isolation
     records = session.broker.read_records(topic, partition, offsets, isolation) if offsets else ()
-    return Neighbourhood(offsets, records)
+    return offsets, records
 
 
 def _read_log(session: Session, topic: str) -> Log:
@@ -234,8 +227,8 @@ def _ask_decoder(session: Session, table: Table, log: Log, ranges: Ranges, **ask
 
 def propose_look(session: Session, around: str, table: str | None = None) -> ProposedAction:
     """`NothingToDo` with a line for each record and table, without a record's content: it is kept by Airflow."""
-    found = read_records_around(session, parse_neighbourhood(around))
-    places = [RecordAddress(record.topic, record.partition, record.offset) for record in found.records]
+    _, records = read_records_around(session, parse_neighbourhood(around))
+    places = [RecordAddress(record.topic, record.partition, record.offset) for record in records]
     verdicts = outline_records(session, places, table)
     lines = [outline_fate(at, verdict) for at in places for verdict in verdicts[at]]
     raise NothingToDo("\n".join(lines) or "no record is there")

@@ -30,8 +30,7 @@ class Look:
     """The format of one key or value. Looks are counted by `kind`; `data` is the content without an envelope.
 
     `schema`: Kafka Connect's, beside the payload. `wire` and `schema_id` locate a registered schema's id. `text`: the
-    content
-    if it is text.
+    content if it is text.
     """
 
     kind: str

@@ -9,13 +9,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from tidegate.model.offsets import (
-    Offsets,
-    find_highest,
-    get_offset,
-    group_by_topic,
-    iterate_offsets,
-)
+from tidegate.model.offsets import Offsets, find_highest, get_offset, group_by_topic, iterate_offsets
 from tidegate.model.plain_data import read_plain
 from tidegate.model.position import Position, format_compact
 from tidegate.model.resource_names import name_pipeline_property

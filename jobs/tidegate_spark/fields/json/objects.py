@@ -270,19 +270,19 @@ def read_objects(
     )
 
 
-def read_row_object(records: DataFrame, name: str, row: str, fields: Fields) -> DataFrame:
-    """Read the text's own object and add it as `row`; `name` shows what did not fit in it.
+def read_row_object(records: DataFrame, fields: Fields) -> DataFrame:
+    """Read the text's own object and add it as `row`; `j` shows what did not fit in it.
 
-    Both in one step: Spark copies the whole record for each. A row that is NULL although `name` has an object holds a
+    Both in one step: Spark copies the whole record for each. A row that is NULL although `j` has an object holds a
     number that is too large.
     """
-    parsed_records = records.selectExpr("*", f"{render_from_json(fields.text, fields.inner)} AS {name}")
-    is_reprinted = _render_is_reprinted(name, [(fields, "")])
-    object_sql = render_object(name)
+    parsed_records = records.selectExpr("*", f"{render_from_json(fields.text, fields.inner)} AS j")
+    is_reprinted = _render_is_reprinted("j", [(fields, "")])
+    object_sql = render_object("j")
     written_object = f"CASE WHEN b.{CORRUPT_COLUMN} IS NULL THEN {render_object('b')} END"
     once_more = render_once(render_exact_from_json(fields.text, fields.inner), written_object)
     object_sql = f"CASE WHEN {is_reprinted} THEN {once_more} ELSE {object_sql} END" if is_reprinted else object_sql
-    return parsed_records.selectExpr("*", f"{object_sql} AS {row}")
+    return parsed_records.selectExpr("*", f"{object_sql} AS row")
 
 
 def _render_is_reprinted(struct: str, places: Sequence[tuple[Fields, str]]) -> str:

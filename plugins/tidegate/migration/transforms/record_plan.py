@@ -44,8 +44,7 @@ class TransformedRow:
     """The columns after the transforms so far. Names are compared without case, as Spark does.
 
     `cells`: columns that some transform has named. With `has_rest` all other fields of the record are columns too,
-    except for
-    hidden ones, which are no longer there under their own name.
+    except for hidden ones, which are no longer there under their own name.
     """
 
     def __init__(self) -> None:
@@ -174,8 +173,7 @@ class RecordPlan:
     """What is known of the records so far; each converter and transform adds to it.
 
     `topic_renames`: patterns with replacements, in Java's syntax. `missing`: transforms that leave out or change
-    columns and are
-    not in the row: without them the file would show what the sink does not.
+    columns and are not in the row: without them the file would show what the sink does not.
     """
 
     key: dict[str, Any] = field(default_factory=dict)

@@ -1,8 +1,7 @@
 """Single-message transforms of Kafka Connect, folded one by one, in the order in which the connector applies them.
 
 One that cannot be folded is reported as not mapped. If it leaves columns out, or makes another row, the user must fill
-in
-the select: the file must not show what the sink does not.
+in the select: the file must not show what the sink does not.
 """
 
 import re
