@@ -14,6 +14,7 @@
     │   ├── PositionLost        the log, the topic or the table no longer fits the position
     │   └── SomeTablesFailed    the others are published; the failed ones keep what is staged, the refused ones wait
     ├── NothingToDo             no work: the step is skipped
+    │   ├── NotTried            work that is left alone for now: what failed before may fail still
     │   └── HeldForApproval     a batch waits on its branch until a person approves or rejects it
     └── PublishedElsewhere      another run published first: nothing to repair
 
@@ -108,7 +109,11 @@ class TableRemoved(NothingToDo):
     """The pipeline file no longer names the table: what was planned or staged for it stays."""
 
 
-class TooFewRecords(NothingToDo):
+class NotTried(NothingToDo):
+    """The work was left alone: whether what failed before is over is not known."""
+
+
+class TooFewRecords(NotTried):
     """Too few records wait to begin: a later run has the work."""
 
 

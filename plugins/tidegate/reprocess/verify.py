@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from tidegate.errors import CommitRefused, GiveUp, NothingToDo, RetryLater, TidegateError, Unverifiable, join_failures
+from tidegate.errors import CommitRefused, GiveUp, NotTried, RetryLater, TidegateError, Unverifiable, join_failures
 from tidegate.flush.stage_request import build_stage_job, build_stage_table
 from tidegate.flush.staged import find_lacking_columns, read_staged_batch, run_or_take_over
 from tidegate.jobs.statements_job import JobQuestions, StatementsJob
@@ -152,7 +152,7 @@ def verify_all(session: Session, name: str | None = None) -> list[Verification]:
     """Verify the table of that name, or each of the pipeline that can be verified; a warning names the others.
 
     If a table differs or fails, the others are verified, and `SomeTables` with all results is raised at the end.
-    `NothingToDo` if none can be verified.
+    `NotTried` if none can be verified.
     """
     refuse_template(session.pipeline, "verify")
     verifications = list[Verification]()
@@ -170,7 +170,7 @@ def verify_all(session: Session, name: str | None = None) -> list[Verification]:
     if failures:
         raise join_failures(failures, tuple(verifications))
     if not verifications:
-        raise NothingToDo("\n".join(refusals))
+        raise NotTried("\n".join(refusals))
     return verifications
 
 

@@ -9,7 +9,7 @@ from typing import Protocol
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.config.pipeline_file import DEFAULTS_FILE
 from tidegate.connections import Resolve
-from tidegate.errors import NothingToDo, SomeTables, TidegateError
+from tidegate.errors import NotTried, SomeTables, TidegateError
 from tidegate.flush.flush import flush_planned, plan_flush, stage_new_batches
 from tidegate.flush.heartbeat import heartbeat, require_begun
 from tidegate.flush.maintain import MaintenanceReport, list_maintained_tables, maintain_all
@@ -183,10 +183,10 @@ class HeartbeatWork(_PipelineWork):
     build_schedule = staticmethod(build_heartbeat_schedule)
 
     def run(self, at_least: int) -> RunOutcome:
-        # `NothingToDo` beside a flush, which ends with a heartbeat, and before the first one
+        # `NotTried` beside a flush, which ends with a heartbeat; `NothingToDo` before the first one
         lock = self._place.get_group_lock(self.pipeline)
         if not lock.acquire(blocking=False):
-            raise NothingToDo(f"{self.name}: a flush is under way, and ends with a heartbeat")
+            raise NotTried(f"{self.name}: a flush is under way, and ends with a heartbeat")
         try:
             session = assemble_pipeline(self._place.include, self.pipeline, self._place.resolve, engine=NoEngine())
             heartbeat(require_begun(session))

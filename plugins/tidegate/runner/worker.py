@@ -11,11 +11,11 @@ from typing import Protocol
 from tidegate.errors import (
     GiveUp,
     NothingToDo,
+    NotTried,
     PublishedElsewhere,
     RetryLater,
     SomeTables,
     TidegateError,
-    TooFewRecords,
 )
 from tidegate.monitoring.failure_streak import (
     Ending,
@@ -227,8 +227,8 @@ class Worker:
             if streak is not None and bool(streak.inputs) and streak.must_wait(self._digest_inputs(), now):
                 return  # too early, and nothing was changed
             outcome = self.work.run(at_least)
-        except TooFewRecords:
-            return  # nothing is known of what failed before
+        except NotTried:
+            return
         except NothingToDo:
             self._note_success(None)
         except PublishedElsewhere as reason:

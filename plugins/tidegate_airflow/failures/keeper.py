@@ -98,7 +98,7 @@ class FailureKeeper:
         self._name = name
         self._context = context
         self._before = self.memory.to_dict()
-        self._recoveries = list[tuple[str, FailureStreak]]()
+        self._recoveries = list[tuple[str, str, FailureStreak]]()
 
     def note_outcome(self, outcome: PipelineOutcome, *, has_several: bool, tried_inputs: str) -> None:
         """Note that a pipeline's run is red; if it did not try, what failed before stays as it is."""
@@ -107,20 +107,20 @@ class FailureKeeper:
         if failure is not None:
             self.note_failure(outcome.pipeline, FLUSH_KEY, failure)
         elif streak is not None:
-            self.failures.append(_describe_streak(outcome.pipeline, streak, is_new=False))
+            self.failures.append(_describe_streak(outcome.pipeline, FLUSH_KEY, streak, is_new=False))
 
     def note_failure(self, pipeline: str, kind: str, failure: Failure) -> None:
         streak = self.memory.streaks.note_failure(pipeline, kind, failure, self._run)
-        self.failures.append(_describe_streak(pipeline, streak, is_new=streak.is_new))
+        self.failures.append(_describe_streak(pipeline, kind, streak, is_new=streak.is_new))
 
     def note_success(self, pipeline: str, kind: str, known_at: float | None) -> None:
         """Note that the pipeline was well at `known_at`; None if the run cannot be older than the failures."""
         over = self.memory.streaks.note_success(pipeline, kind, self._run, known_at)
         if over is not None:
-            self._recoveries.append((pipeline, over))
+            self._recoveries.append((pipeline, kind, over))
 
     def has_recovered(self, pipeline: str) -> bool:
-        return any(name == pipeline for name, _ in self._recoveries)
+        return any(name == pipeline for name, _, _ in self._recoveries)
 
     def keep(self, on_recovery: Mapping[str, Sequence[Notifier]]) -> None:
         """Keep what later runs must know, and tell who is to hear that one of these pipelines is well again."""
@@ -128,8 +128,8 @@ class FailureKeeper:
         # nobody is told: the next run that succeeds does it
         if kept != self._before and not write_state(self._name, self._context, MEMBERS_KEY, kept):
             return
-        for name, streak in self._recoveries:
-            failure = _describe_streak(name, streak, is_new=False)
+        for name, kind, streak in self._recoveries:
+            failure = _describe_streak(name, kind, streak, is_new=False)
             notify_of_recovery(on_recovery.get(name, ()), self._context, failure)
 
 
@@ -160,6 +160,6 @@ def format_seconds(moment: float) -> str:
     return format_utc(datetime.fromtimestamp(moment, UTC), "seconds")
 
 
-def _describe_streak(pipeline: str, streak: FailureStreak, *, is_new: bool) -> Data:
-    since = format_seconds(streak.since)
-    return {"pipeline": pipeline, "reason": streak.reason, "since": since, "runs": streak.runs, "is_new": is_new}
+def _describe_streak(pipeline: str, kind: str, streak: FailureStreak, *, is_new: bool) -> Data:
+    facts = {"reason": streak.reason, "since": format_seconds(streak.since), "runs": streak.runs}
+    return {"pipeline": pipeline, "kind": kind, **facts, "is_new": is_new}

@@ -4,7 +4,7 @@ import hashlib
 import importlib
 import json
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -33,9 +33,9 @@ Calls = dict[str, dict[str, bool]]
 
 @dataclass
 class MissedCalls:
-    """The calls of one DAG's notifiers, by pipeline and notifier: whether it was called since the pipeline failed.
+    """The calls of one DAG's notifiers, by failure and notifier: whether it was called since the pipeline failed so.
 
-    None: unknown. A pipeline that is not in `calls` misses no call.
+    None: unknown. A failure that is not in `calls` misses no call.
     """
 
     variable: str
@@ -56,30 +56,30 @@ class MissedCalls:
         except (AttributeError, TypeError, ValueError):  # somebody has changed it into something else
             return cls(variable)
 
-    def includes(self, pipeline: str, notifier: Notifier) -> bool:
+    def includes(self, failure: Mapping[str, Any], notifier: Notifier) -> bool:
         """Whether the notifier was not called for the failure. Corrected arguments make it another notifier."""
-        made = (self.calls or {}).get(pipeline)
+        made = (self.calls or {}).get(_name_failure(failure))
         return made is not None and not made.get(_identify(notifier))
 
     @contextmanager
-    def note_call(self, pipeline: str, notifier: Notifier, others: Sequence[Notifier]) -> Iterator[None]:
+    def note_call(self, failure: Mapping[str, Any], notifier: Notifier, others: Sequence[Notifier]) -> Iterator[None]:
         """Wrap the call: it is missed until it has succeeded. `others` are all notifiers of the pipeline."""
-        self._note(pipeline, notifier, others, is_made=False)
+        self._note(_name_failure(failure), notifier, others, is_made=False)
         yield
-        self._note(pipeline, notifier, others, is_made=True)
+        self._note(_name_failure(failure), notifier, others, is_made=True)
 
     def keep(self, pipelines: Collection[str]) -> None:
         """Forget the other pipelines: their files are gone. Written with the next call."""
         if self.calls is not None:
-            self.calls = {name: made for name, made in self.calls.items() if name in pipelines}
+            self.calls = {name: made for name, made in self.calls.items() if name.partition(" ")[0] in pipelines}
 
-    def _note(self, pipeline: str, notifier: Notifier, others: Sequence[Notifier], *, is_made: bool) -> None:
+    def _note(self, name: str, notifier: Notifier, others: Sequence[Notifier], *, is_made: bool) -> None:
         if self.calls is None:
             return
-        made = self.calls.setdefault(pipeline, {})
+        made = self.calls.setdefault(name, {})
         made[_identify(notifier)] = is_made
         if all(made.get(_identify(other)) for other in others):
-            del self.calls[pipeline]
+            del self.calls[name]
         try:
             if self.calls:
                 Variable.set(self.variable, json.dumps(self.calls), DESCRIPTION)
@@ -91,6 +91,10 @@ class MissedCalls:
                 self.variable,
                 type(fault).__name__,
             )
+
+
+def _name_failure(failure: Mapping[str, Any]) -> str:
+    return f"{failure['pipeline']} {failure['kind']}"  # no pipeline has a space in its name
 
 
 def _identify(notifier: Notifier) -> str:
@@ -119,8 +123,8 @@ def build_failure_callbacks(name: str, members: Sequence[Pipeline]) -> list[Call
         for failure in failures:
             called = notifiers.get(failure["pipeline"], ())
             for notifier in called:
-                if failure["is_new"] or missed.includes(failure["pipeline"], notifier):
-                    with _log_failed_call(notifier), missed.note_call(failure["pipeline"], notifier, called):
+                if failure["is_new"] or missed.includes(failure, notifier):
+                    with _log_failed_call(notifier), missed.note_call(failure, notifier, called):
                         _call_notifier("on_failure", notifier, context, failure)
 
     return [notify] if own else []

@@ -9,7 +9,7 @@ import pytest
 from fakes import World, build_pipeline, build_table
 from fakes.orders import NAME, make_orders, send_orders
 from tidegate.cli.parser import parse_share
-from tidegate.errors import GiveUp, NothingToDo, SomeTablesFailed
+from tidegate.errors import GiveUp, NotTried, SomeTablesFailed
 from tidegate.flush.flush import flush
 from tidegate.jobs.stage_job import StageJob
 from tidegate.model.batch import StagedBatch
@@ -186,7 +186,7 @@ def test_table_that_differs_or_is_refused_keeps_no_other_from_its_verification(
     wrong.clear()
     assert [verification.counts["table"] for verification in verify_all(session)] == [names[0], *names[2:]]
     assert "differences" not in verify_all(session, names[2])[0].counts
-    with pytest.raises(NothingToDo, match="does not know tables of mode=append"):
+    with pytest.raises(NotTried, match="does not know tables of mode=append"):
         verify_all(session, names[1])
 
 

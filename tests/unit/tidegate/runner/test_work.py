@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from fakes import World, build_pipeline, build_table
-from tidegate.errors import GiveUp, NothingToDo, SomeTablesFailed
+from tidegate.errors import GiveUp, NothingToDo, RetryLater, SomeTablesFailed
 from tidegate.jobs.maintain_job import MaintainJob
 from tidegate.runner import work as work_module
 from tidegate.runner.pipeline_files import PipelineFiles, PublicationFiles
@@ -123,6 +123,36 @@ def test_heartbeat_leaves_the_group_to_a_flush_that_is_under_way_and_beats_again
         flush.run(0)
         beat.run(0)
     assert beats == ["daily", "daily"]
+
+
+def test_heartbeat_that_failed_is_not_well_again_because_a_flush_is_under_way(
+    include: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The flush may wait for the very broker that has not answered."""
+    build_daily_pipeline(include, "daily")
+    place = Place(include, lambda _: None, PipelineFiles(include), PublicationFiles(include))
+    faults, now, reports = [RetryLater("broker=b gave no answer")], [1e9], list[str]()
+    reporter = SimpleNamespace(
+        report_run=lambda *_: None,
+        report_failure=lambda *_: reports.append("failed"),
+        report_recovery=lambda *_: reports.append("recovered"),
+    )
+
+    def beat(_: Any) -> None:
+        if faults:
+            raise faults.pop()
+
+    monkeypatch.setattr(work_module, "require_begun", lambda session: session)
+    monkeypatch.setattr(work_module, "heartbeat", beat)
+    worker = Worker(HeartbeatWork(place, "daily"), Shared(Slots(1), threading.Event(), reporter, lambda: now[0]))
+    worker.step()
+    now[0] += 600
+    with place.get_group_lock("daily"):
+        worker.step()
+    assert reports == ["failed"]
+    now[0] += 600
+    worker.step()
+    assert reports == ["failed", "recovered"]
 
 
 TWO_CLOCKS = "stage: {interval: 10s}\n"

@@ -25,7 +25,7 @@ CHAT = Notifier("fakes.notifier.BrokenNotifier", {"name": "chat", "text": "{{ fa
 MAIL = Notifier("fakes.notifier.BrokenNotifier", {"name": "mail", "text": "{{ failure.reason }}"})
 SHOP = replace(build_pipeline(), on_failure=(CHAT, MAIL))
 VARIABLE = "tidegate_shop_missed_calls"
-FIRST = {"pipeline": "shop", "reason": "bad", "is_new": True}
+FIRST = {"pipeline": "shop", "kind": "flush", "reason": "bad", "is_new": True}
 LATER = {**FIRST, "is_new": False}
 
 
@@ -126,8 +126,8 @@ def test_new_reason_is_told_to_all_and_settles_what_was_missed(processor: Proces
     BrokenNotifier.broken.add("mail")
     fail_run(FIRST)
     BrokenNotifier.broken.clear()
-    assert fail_run({"pipeline": "shop", "reason": "worse", "is_new": True}) == [("chat", "worse"), ("mail", "worse")]
-    assert fail_run({"pipeline": "shop", "reason": "worse", "is_new": False}) == []
+    assert fail_run({**FIRST, "reason": "worse", "is_new": True}) == [("chat", "worse"), ("mail", "worse")]
+    assert fail_run({**FIRST, "reason": "worse", "is_new": False}) == []
 
 
 @pytest.mark.parametrize("variable_text", ["", "no JSON", "[1]", '{"": 3}'])
@@ -156,7 +156,7 @@ def test_variable_holds_no_argument_of_a_notifier(processor: Processor) -> None:
 
 
 def test_members_of_a_fleet_miss_calls_each_for_itself(processor: Processor) -> None:
-    carts, users = ({"pipeline": name, "reason": f"{name} bad", "is_new": True} for name in ("carts", "users"))
+    carts, users = ({**FIRST, "pipeline": name, "reason": f"{name} bad"} for name in ("carts", "users"))
     BrokenNotifier.broken.add("mail")
     assert fail_fleet(carts) == [("chat", "carts bad")]
     BrokenNotifier.broken.clear()
@@ -168,8 +168,20 @@ def test_members_of_a_fleet_miss_calls_each_for_itself(processor: Processor) -> 
     assert processor.variables == {}
 
 
+def test_two_failures_of_one_member_miss_calls_each_for_itself(processor: Processor) -> None:
+    """The rows of a member do not come in, and it is late: the call for the one says nothing of the other."""
+    failures = [{"pipeline": "carts", "kind": kind, "reason": kind, "is_new": True} for kind in ("flush", "freshness")]
+    BrokenNotifier.broken.add("mail")
+    assert fail_fleet(*failures) == [("chat", "flush"), ("chat", "freshness")]
+    BrokenNotifier.broken.clear()
+    repeated_failures = [{**failure, "is_new": False} for failure in failures]
+    assert fail_fleet(*repeated_failures) == [("mail", "flush"), ("mail", "freshness")]
+    assert fail_fleet(*repeated_failures) == []
+    assert processor.variables == {}
+
+
 def test_failure_of_a_whole_fleet_is_told_to_everybody_once(processor: Processor) -> None:
-    plan = {"pipeline": "", "reason": "plan failed", "is_new": True}
+    plan = {**FIRST, "pipeline": "", "reason": "plan failed"}
     BrokenNotifier.broken.add("chat")
     assert fail_fleet(plan) == [("mail", "plan failed")]
     BrokenNotifier.broken.clear()
