@@ -10,7 +10,7 @@ from tidegate.reprocess.explain import explain_tables, format_answer
 
 
 def run_explain(args: argparse.Namespace) -> int:
-    """Exit code 0, also for a row whose cause is not known, and where some tables are refused; 1 if all are."""
+    """Exit code 0, also for a row whose cause is not known; 1 where a table is refused: the others are explained then."""
     session = open_named_pipeline(args)
     within = parse_request(args.range, None, None).ranges if args.range else None
     explanations, refusals = explain_tables(session, args.key, args.table, within)
@@ -20,4 +20,4 @@ def run_explain(args: argparse.Namespace) -> int:
         print(json.dumps({"pipeline": args.pipeline, "tables": tables, "refused": refused}))
     else:
         print_text("\n".join(map(make_line_printable, format_answer(explanations, refusals))))
-    return 0
+    return 1 if refusals else 0

@@ -39,17 +39,18 @@ def test_refused_table_takes_no_other_answer_away(
 ) -> None:
     other = SECOND if refused == FIRST else FIRST
     refusals: dict[str, TidegateError] = {refused: Unverifiable("no\x1b row")}
-    assert run(monkeypatch, refusals) == 0
+    assert run(monkeypatch, refusals) == 1
     lines = capsys.readouterr().out.splitlines()
     assert (lines[0], lines[-1].startswith(f"{refused}: not explained: no")) == (
         f'{other}: no row of key={{"Id": 7}}',
         True,
     )
     assert "\x1b" not in lines[-1]
-    assert run(monkeypatch, refusals, "--json") == 0
+    assert run(monkeypatch, refusals, "--json") == 1
     answer = json.loads(capsys.readouterr().out)
     assert [entry["table"] for entry in answer["tables"]] == [other]
     assert answer["refused"] == [{"table": refused, "because": "no\x1b row"}]
+    assert run(monkeypatch, refusals, "--table", other) == run(monkeypatch, {}) == 0
 
 
 def test_where_none_is_explained_the_command_fails(monkeypatch: pytest.MonkeyPatch) -> None:
