@@ -10,7 +10,7 @@ from tidegate.reprocess.explain import explain_tables, format_answer
 
 
 def run_explain(args: argparse.Namespace) -> int:
-    """Exit code 0, also for a row whose cause is not known; 1 where a table is refused: the others are explained then."""
+    """Exit code 0, also for a row whose cause is not known; 1 where a table is refused: the others are explained."""
     session = open_named_pipeline(args)
     within = parse_request(args.range, None, None).ranges if args.range else None
     explanations, refusals = explain_tables(session, args.key, args.table, within)
