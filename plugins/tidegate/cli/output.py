@@ -177,7 +177,9 @@ def _format_past_batch(batch: BatchReport) -> str:
     records = f"read={batch['read']} dead_lettered={batch['dead_lettered']}"
     if batch["unknown_fields"] is not None:
         records += f" unknown_fields_in={batch['unknown_fields']['records']}"
-    return f"{batch['published_at']} {batch['table']}: {kind} {records} {rows} seconds={batch['seconds']}"
+    stage_seconds = "-" if batch["stage_seconds"] is None else batch["stage_seconds"]
+    cost = f"stage_seconds={stage_seconds} seconds={batch['seconds']}"  # `seconds` are those of the merge, as in JSON
+    return f"{batch['published_at']} {batch['table']}: {kind} {records} {rows} {cost}"
 
 
 def format_action(table: str, action: ActionReport) -> str:

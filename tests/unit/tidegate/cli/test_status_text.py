@@ -55,7 +55,7 @@ def test_status_shows_both_partitions_the_table_and_the_last_batch() -> None:
         "orders: lag=3 complete_to=unknown",
         "lake.shop.orders: batch=7 rows=1234567 lag=3",
         "2026-01-01T00:00:00Z lake.shop.orders: batch=7 read=5 dead_lettered=1 inserted=1 updated=2 deleted=0 "
-        "seconds=2.5",
+        "stage_seconds=1.5 seconds=2.5",
         "topic partition begin published committed end lag behind",
         "shop[x].orders 0 0 10 - 10 0 0 s",
         "shop[x].orders 1 0 7 - 10 3 12 s",
@@ -71,6 +71,13 @@ def test_pipeline_with_two_clocks_shows_how_far_it_is_staged_beside_how_far_it_i
     assert "lake.shop.orders: batch=7 rows=1234567 lag=3 behind=12 s staged: lag=1 behind=2 s" in lines
     assert lines[-3] == "topic partition begin published committed staged end lag behind"
     assert lines[-1] == "shop[x].orders 1 0 7 - 9 10 3 12 s"
+
+
+def test_batch_whose_staging_nobody_timed_has_a_dash_and_not_no_seconds() -> None:
+    status: Any = build_status()
+    status["tables"][0]["exists"] = True
+    status["batches"][0]["stage_seconds"] = None
+    assert format_lines(status)[2].endswith("deleted=0 stage_seconds=- seconds=2.5")
 
 
 def test_partition_of_which_nobody_knows_since_when_its_records_wait_has_no_seconds() -> None:
