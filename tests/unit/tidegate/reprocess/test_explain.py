@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from fakes import World, build_pipeline, build_table
 from fakes.orders import NAME, make_orders, send_orders
-from tidegate.errors import ConfigurationError, GiveUp
+from tidegate.errors import ConfigurationError, GiveUp, Unverifiable
 from tidegate.flush.flush import flush
 from tidegate.jobs.stage_job import StageJob
 from tidegate.model.offsets import Ranges
@@ -38,6 +38,15 @@ def test_table_without_a_key_is_refused(world: World) -> None:
     keyless = build_pipeline(replace(table, key=replace(table.key, fields=())))
     with pytest.raises(ConfigurationError, match="its rows have no key"):
         explain_key(world.open_session(keyless), NAME, KEY)
+
+
+def test_table_in_bigquery_is_refused_before_anything_is_staged(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(world.destination, "has_branches", lambda table: False)
+    jobs = len(world.engine.jobs)
+    refusal = f"pipeline=shop table={NAME}: explain does not know tables of BigQuery"
+    with pytest.raises(Unverifiable, match=f"^{refusal}; compare it by hand$"):
+        explain_key(world.open_session(PIPELINE), NAME, KEY)
+    assert len(world.engine.jobs) == jobs
 
 
 def test_log_that_is_gone_is_refused(world: World) -> None:

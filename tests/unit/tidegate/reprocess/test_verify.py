@@ -9,6 +9,7 @@ import pytest
 from fakes import World, build_pipeline, build_table
 from fakes.orders import NAME, make_orders, send_orders
 from tidegate.cli.parser import parse_share
+from tidegate.config.parsing.select_statement import parse_select
 from tidegate.errors import GiveUp, NotTried, SomeTablesFailed
 from tidegate.flush.flush import flush
 from tidegate.jobs.stage_job import StageJob
@@ -27,6 +28,7 @@ from tidegate.reprocess.verify import (
     verify_all,
     verify_table,
 )
+from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import History
 
@@ -78,6 +80,23 @@ def test_log_that_is_gone_up_to_the_position_is_refused(world: World) -> None:
 )
 def test_mode_that_the_log_alone_does_not_give_is_refused(world: World, options: dict, message: str) -> None:
     refuse(world, build_pipeline(build_table(**options)), message)
+
+
+def test_select_that_joins_a_table_is_refused_before_anything_is_staged(world: World) -> None:
+    world.destination.create("lake.dim.c", (Column("id", "STRING"), Column("region", "STRING")))
+    select = parse_select("SELECT r.*, c.region FROM record r LEFT JOIN lake.dim.c c ON c.id = r.name")
+    jobs = len(world.engine.jobs)
+    refusal = "verify does not know a select that joins tables, whose rows may have changed since; compare it by hand"
+    refuse(world, build_pipeline(build_table(select=select)), f"^pipeline=shop table={NAME}: {refusal}$")
+    assert len(world.engine.jobs) == jobs
+
+
+def test_table_in_bigquery_is_refused_before_anything_is_staged(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(world.destination, "has_branches", lambda table: False)
+    jobs = len(world.engine.jobs)
+    refusal = f"pipeline=shop table={NAME}: verify does not know tables of BigQuery; compare it by hand"
+    refuse(world, PIPELINE, f"^{refusal}$")
+    assert len(world.engine.jobs) == jobs
 
 
 @pytest.mark.parametrize(
