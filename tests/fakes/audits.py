@@ -10,6 +10,7 @@ from tidegate.model import resource_names
 
 from fakes.lake import MemoryDestination
 from fakes.tables import Row, find_turn, is_of_parts
+from fakes.verified import count_equal, count_kinds, list_differences
 
 Judges = Mapping[str, Callable[[Any], bool]]  # an audit's text: what it says of one row, or of all rows of the branch
 
@@ -114,8 +115,11 @@ def _is_there(values: dict[str, Any], row: Row) -> bool:
 def write_answers(job_audits: Any, destination: MemoryDestination, judges: Judges) -> None:
     """Leave the answers where the worker looks for them."""
     ask = {"diff_counts": compare_with_main, "diff_samples": show_samples}
+    verify = {"verify_buckets": count_equal, "verify_counts": count_kinds, "verify_differences": list_differences}
     answers = [
-        ask.get(json.loads(question)["statement"], count_violations)(question, destination, judges)
+        verify[statement](json.loads(question), destination)
+        if (statement := json.loads(question)["statement"]) in verify
+        else ask.get(statement, count_violations)(question, destination, judges)
         for question in job_audits.queries
     ]
     text = json.dumps({"attempt": job_audits.attempt, "broken": answers})

@@ -151,6 +151,8 @@ class MemoryEngine(StageRunner, MergeRunner):
             self.destination.tables.pop(statement["table"], None)
         elif statement["statement"] == "forget_answers":
             self.destination.tables[statement["target"]].properties.pop(statement["property"], None)
+        elif statement["statement"] == "keep_verification":
+            self.destination.tables[statement["target"]].properties[statement["property"]] = statement["verification"]
         return statement["statement"].startswith(
-            ("create_", "branch_", "drop_", "order_", "identify_", "forget_answers")
+            ("create_", "branch_", "drop_", "order_", "identify_", "forget_answers", "keep_verification")
         )

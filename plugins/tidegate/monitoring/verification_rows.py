@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tidegate.model import resource_names
+from tidegate.model.offsets import parse_offsets
 from tidegate.model.table_state import TableState
 from tidegate.monitoring.reports import VerificationReport
 from tidegate.reprocess.verify import KINDS, VERIFIED_PROPERTY, WHOLE
@@ -21,7 +22,7 @@ def read_verification(pipeline: str, state: TableState | None) -> VerificationRe
     facts = json.loads(text)
     return {
         "at": format_utc(to_utc_datetime(facts["at_ms"])),
-        "position": facts["position"],
+        "position": parse_offsets(facts["position"]),
         "sample_per_million": facts["sample_per_million"],
         "equal": facts["equal"],
         "missing": facts["missing"],
