@@ -1,16 +1,21 @@
-"""What a verification has found is read back wherever people look: by status, on the page, and as a metric."""
+"""What a verification has found is read back wherever people look, and records that were left out make no row wrong."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from fakes import World, build_pipeline, build_table
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from tidegate.cli.output import format_status
-from tidegate.errors import SomeTablesFailed
+from tidegate.errors import HeldForApproval, SomeTablesFailed, Unverifiable
 from tidegate.flush.flush import flush
+from tidegate.jobs.stage_job import StageJob
 from tidegate.monitoring.status import read_status
-from tidegate.reprocess.verify import Difference, verify_all
+from tidegate.reprocess.approve import propose_reject
+from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.reprocess.verify import Difference, verify_all, verify_table
 from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.table import Approve
 from tidegate_airflow.web.openmetrics import render_openmetrics
 from tidegate_airflow.web.overview_cache import OverviewCache
 from tidegate_airflow.web.pipeline_contexts import PipelineContext
@@ -32,9 +37,10 @@ def world() -> World:
     return world
 
 
-def produce(world: World, **names: str) -> None:
+def produce(world: World, **names: str | None) -> None:
     for key, name in names.items():
-        world.broker.produce("orders", {"id": key}, {"id": key, "name": name}, ord(key) % 2)
+        value = None if name is None else {"id": key, "name": name}
+        world.broker.produce("orders", {"id": key}, value, ord(key) % 2)
 
 
 class Page:
@@ -102,3 +108,56 @@ def test_result_is_read_back_by_status_the_page_and_the_metric_until_another_one
     assert status == page
     assert [found["equal"] for found in status.values()] == [3, 3]
     assert metric == {ORDERS: 0, COPY: 0}
+
+
+RULED = build_pipeline(build_table(ORDERS, approve=Approve(deletes_over=0)))
+
+
+def reject_held_batch(world: World) -> None:
+    with pytest.raises(HeldForApproval):
+        flush(world.open_session(RULED))
+    propose_reject(world.open_session(RULED), skip=True).perform("bob")
+
+
+def move_to_the_end(world: World) -> None:
+    session = world.open_session(RULED)
+    rebase_positions(session, propose_moves(session, "latest"), "bob")
+
+
+def move_one_partition(world: World) -> None:
+    session = world.open_session(RULED)
+    rebase_positions(session, propose_moves(session, '{"orders": {"0": 2}}'), "bob")
+
+
+@pytest.mark.parametrize(
+    ("leave_out", "start", "equal", "unknowable"),
+    [
+        (reject_held_batch, {0: 2, 1: 4}, 1, 3),
+        (move_to_the_end, {0: 2, 1: 4}, 1, 3),
+        (move_one_partition, {0: 2, 1: 0}, 3, 1),
+    ],
+)
+def test_records_that_were_left_out_are_unknowable_and_never_wrong(
+    world: World, leave_out: Callable[[World], None], start: dict[int, int], equal: int, unknowable: int
+) -> None:
+    """`b` is on partition 0, the others on 1. An update, a delete and an insert are left out."""
+    produce(world, b="left out", a=None, e="left out")
+    leave_out(world)
+    with pytest.raises(Unverifiable, match="the position was moved by hand"):
+        verify_table(world.open_session(RULED), ORDERS)
+    produce(world, g="later")
+    flush(world.open_session(build_pipeline(build_table(ORDERS))))
+    jobs = len(world.engine.jobs)
+    found = verify_table(world.open_session(RULED), ORDERS)
+    (job,) = [job for job in world.engine.jobs[jobs:] if isinstance(job, StageJob)]
+    assert job.ranges.start == {"orders": start}
+    assert (found.wrong, found.equal, found.unknowable) == (0, equal, unknowable)
+    assert found.limits == tuple(
+        f"topic=orders partition={partition}: records are read as today from offset={offset} on"
+        for partition, offset in start.items()
+        if offset
+    )
+    rows = tuple({**row, "name": "wrong"} if row["id"] == "g" else row for row in world.read_rows(ORDERS))
+    world.destination.add_snapshot(ORDERS, "main", rows, {})
+    found = verify_table(world.open_session(RULED), ORDERS)
+    assert (found.different, found.wrong, found.unknowable) == (1, 1, unknowable)
