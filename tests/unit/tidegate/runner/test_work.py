@@ -9,12 +9,17 @@ import pytest
 from fakes import World, build_pipeline, build_table
 from tidegate.errors import GiveUp, NothingToDo, RetryLater, SomeTablesFailed
 from tidegate.jobs.maintain_job import MaintainJob
+from tidegate.ports.session import Session
+from tidegate.reprocess.approve import propose_decision
 from tidegate.runner import work as work_module
 from tidegate.runner.pipeline_files import PipelineFiles, PublicationFiles
 from tidegate.runner.schedule import Schedule
 from tidegate.runner.work import FlushWork, HeartbeatWork, MaintenanceWork, Place, RunOutcome, StageWork, VerifyWork
 from tidegate.runner.worker import Shared, Slots, Worker
+from tidegate.spec.pipeline import Pipeline, Stage
 from tidegate.spec.runtime import Maintenance
+from tidegate.spec.table import Approve
+from tidegate.table.approval import DecisionKind
 
 CATALOGS = "lake: {type: iceberg, properties: {type: rest, uri: 'http://localhost:1'}}\n"
 DEFAULTS = "heartbeat: {interval: 30s, ignore_topics: [quiet]}\nmaintenance: {interval: 5m}\n"
@@ -222,7 +227,8 @@ class Told:
         self.tables, self.failures = list[str](), list[str]()
 
     def report_run(self, work: Any, outcome: RunOutcome) -> None:
-        self.tables += [entry.table for entry in (*outcome.maintenance_reports, *outcome.verifications)]
+        entries = (*outcome.batches, *outcome.maintenance_reports, *outcome.verifications)
+        self.tables += [entry.table for entry in entries]
 
     def report_failure(self, work: Any, streak: Any) -> None:
         self.failures.append(streak.reason)
@@ -259,3 +265,96 @@ def test_tables_that_went_well_are_told_beside_the_one_that_failed(
     now[0] += 60
     worker.step()
     assert (told.tables, told.failures[1:]) == (names, ["over"])
+
+
+HELD, FREE = "lake.shop.Held", "lake.shop.free"
+
+
+class Run:
+    """`tidegate run` of a pipeline with a table that holds deletes, and one that holds nothing; a minute between looks.
+
+    With two clocks the staging comes before the merge, as it is due more often.
+    """
+
+    def __init__(self, include: Path, pipeline: Pipeline) -> None:
+        self.world, self.pipeline, self.told, self.now = World(), pipeline, Told(), 1e9
+        self.world.broker.create("orders")
+        place = Place(include, lambda _: None, PipelineFiles(include), PublicationFiles(include))
+        works = [*([StageWork(place, "orders")] if pipeline.stage.has_clock else []), FlushWork(place, "orders")]
+        shared = Shared(Slots(1), threading.Event(), self.told, lambda: self.now)
+        self.workers = [Worker(work, shared) for work in works]
+        for work in works:
+            work._assemble_session = self.open_session  # type: ignore[method-assign]
+            work.read_schedule = lambda: Schedule(60)  # type: ignore[method-assign]
+
+    def open_session(self) -> Session:
+        return self.world.open_session(self.pipeline)
+
+    def look(self, **names: str | None) -> list[str]:
+        """Produce rows, or deletes, and let each worker look once; the tables that were published."""
+        for key, name in names.items():
+            self.world.broker.produce("orders", {"id": key}, None if name is None else {"id": key, "name": name})
+        self.now += 60
+        self.told.tables.clear()
+        for worker in self.workers:
+            worker.step()
+        return list(self.told.tables)
+
+    def read(self, table: str) -> dict[str, str]:
+        return {row["id"]: row["name"] for row in self.world.read_rows(table)}
+
+    def count_staged(self, table: str) -> int:
+        return len(self.world.destination.list_staged(f"{table}_shop_tmp", table))
+
+    def approve(self) -> None:
+        propose_decision(self.open_session(), DecisionKind.APPROVE).perform("ann")
+
+
+def build_ruled_pipeline(**settings: Any) -> Pipeline:
+    tables = [build_table(HELD, approve=Approve(deletes_over=0), max_pending=2), build_table(FREE, max_pending=2)]
+    return build_pipeline(*tables, **settings)
+
+
+def list_told_holds(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What stands in the output of a run, which shows warnings."""
+    return [
+        r.getMessage() for r in caplog.records if r.levelname == "WARNING" and "held for approval" in r.getMessage()
+    ]
+
+
+def test_held_table_is_told_of_once_and_keeps_no_other_from_its_flushes(
+    include: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = Run(include, build_ruled_pipeline())
+    assert run.look(a="1", b="1") == [HELD, FREE]
+    for names in ({"a": None}, {"c": "1"}, {"c": "2"}, {"c": "3"}):
+        assert run.look(**names) == [FREE]
+    assert run.look() == []
+    assert (run.read(HELD), run.read(FREE)) == ({"a": "1", "b": "1"}, {"b": "1", "c": "3"})
+    (message,) = list_told_holds(caplog)
+    assert f"table={HELD} batch=2: held for approval: deletes_over=0" in message
+    run.approve()
+    while run.look():
+        pass
+    assert run.read(HELD) == run.read(FREE) == {"b": "1", "c": "3"}
+    assert (len(list_told_holds(caplog)), run.told.failures) == (1, [])
+
+
+def test_staging_goes_on_behind_a_held_batch_up_to_the_limit_of_its_table_alone(
+    include: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = Run(include, build_ruled_pipeline(stage=Stage(10)))
+    assert run.look(a="1", b="1") == [HELD, FREE]
+    assert run.look(a=None) == [FREE]
+    counts = []
+    for name in ("1", "2", "3", "4"):
+        assert run.look(c=name) == [FREE]
+        assert run.read(FREE) == {"b": "1", "c": name}
+        counts.append(run.count_staged(HELD))
+    assert counts == [2, 2, 2, 2]
+    assert run.read(HELD) == {"a": "1", "b": "1"}
+    run.approve()
+    while run.look():
+        pass
+    assert run.read(HELD) == run.read(FREE) == {"b": "1", "c": "4"}
+    assert (len(list_told_holds(caplog)), run.told.failures) == (1, [])
