@@ -58,7 +58,7 @@ def compare_with_main(question: str, destination: MemoryDestination, judges: Jud
     """The diff of a branch: its counts, a checksum, and what the condition says of them."""
     values = json.loads(question)
     before, after = _read_sides(values, destination)
-    changed = _list_changed(before, after)
+    changed = _list_changed(values, destination, before, after)
     counts = {
         "inserted": sum(key not in before for key in changed),
         "updated": sum(key in before and key in after for key in changed),
@@ -76,7 +76,8 @@ def show_samples(question: str, destination: MemoryDestination, judges: Judges) 
     values = json.loads(question)
     before, after = _read_sides(values, destination)
     # a key's last row; the query shows one of them too
-    pairs = [tuple(rows.get(key, [None])[-1] for rows in (before, after)) for key in _list_changed(before, after)]
+    changed = _list_changed(values, destination, before, after)
+    pairs = [tuple(rows.get(key, [None])[-1] for rows in (before, after)) for key in changed]
     updated = [(old, new) for old, new in pairs if old is not None and new is not None]
     columns = [{"column": c, "rows": sum(old[c] != new[c] for old, new in updated)} for c in values["columns"]]
     samples = [
@@ -89,8 +90,19 @@ def show_samples(question: str, destination: MemoryDestination, judges: Judges) 
     return json.dumps({"columns": [entry for entry in columns if entry["rows"]], "samples": samples})
 
 
-def _list_changed(before: dict[str, list[Row]], after: dict[str, list[Row]]) -> list[str]:
-    return sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+def _list_changed(
+    values: dict[str, Any], destination: MemoryDestination, before: dict[str, list[Row]], after: dict[str, list[Row]]
+) -> list[str]:
+    """The keys of the batch that it changes; behind a truncate all that differ."""
+    keys = before.keys() | after.keys()
+    if not values["truncates"]:
+        keys &= {json.dumps(_list_key_values(row)) for row in _select_staged_rows(values, destination)}
+    return sorted(key for key in keys if before.get(key) != after.get(key))
+
+
+def _list_key_values(staged_row: Row) -> list[Any]:
+    key = staged_row["key"]
+    return list(key.values()) if isinstance(key, dict) else [key]
 
 
 def _read_sides(values: dict[str, Any], destination: MemoryDestination) -> list[dict[str, list[Row]]]:

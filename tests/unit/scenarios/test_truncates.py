@@ -2,6 +2,7 @@
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,13 +13,16 @@ from fakes.queueing import stage_behind
 from fakes.record_decoder import TRUNCATE
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tidegate.errors import GiveUp, NothingToDo, RetryLater, SomeTables
+from tidegate.errors import GiveUp, HeldForApproval, NothingToDo, RetryLater, SomeTables
 from tidegate.flush.flush import flush
 from tidegate.flush.key_deduplication import can_keep_last_per_key
+from tidegate.reprocess.approve import propose_decision, propose_reject
 from tidegate.reprocess.backfill_plan import BackfillRequest, propose_backfill
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.schema.data_types import Column
-from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.pipeline import Pipeline, Stage
+from tidegate.spec.table import Approve
+from tidegate.table.approval import DecisionKind
 
 NAME, UNCHANGED_MARK = "lake.shop.orders", "__debezium_unavailable_value"
 COLUMNS = tuple(Column(name, "STRING") for name in ("id", "a"))
@@ -161,4 +165,85 @@ def test_backfill_and_replay_are_refused_because_they_would_bring_rows_back(worl
         propose_backfill(session, BackfillRequest({"orders": {0: (0, 1)}}))
     with pytest.raises(GiveUp, match=r"replay does not know value.truncate: apply"):
         replay_dead_letters(session)
+    assert world.read_rows(NAME) == []
+
+
+OLD_ROWS = [{"id": key, "a": "old"} for key in "klm"]
+
+
+def hold_truncate(
+    world: World, approve: Approve, *behind: tuple[str, str | None], **options: Any
+) -> tuple[Pipeline, str]:
+    """Three rows, and a batch that removes all of them and makes what is behind that; what the flush says of it."""
+    for key in "klm":
+        put(world, key, "old")
+    flush(world.open_session(build_truncate_pipeline(**options)))
+    world.broker.produce("orders", None, TRUNCATE)
+    for key, name in behind:
+        put(world, key, name)
+    pipeline = build_truncate_pipeline(approve=approve, **options)
+    with pytest.raises(HeldForApproval) as held:
+        flush(world.open_session(pipeline))
+    assert world.read_rows(NAME) == sort(OLD_ROWS)
+    return pipeline, str(held.value)
+
+
+def sort(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda row: json.dumps(row, sort_keys=True))
+
+
+@pytest.mark.parametrize("options", [{}, {"update_columns": ("a",)}])
+@pytest.mark.parametrize("rule", [Approve(deletes_over=1), Approve(deletes_over_percent=50), Approve(rows_over=2)])
+def test_rows_that_a_truncate_removes_are_deletes_that_a_rule_holds(
+    world: World, rule: Approve, options: dict[str, Any]
+) -> None:
+    pipeline, message = hold_truncate(world, rule, ("l", "new"), ("n", "new"), **options)
+    assert "inserted=1 updated=1 deleted=2 rows=4 table_rows=3" in message
+    propose_decision(world.open_session(pipeline), DecisionKind.APPROVE).perform("ann")
+    assert world.read_rows(NAME) == sort(OLD_ROWS)
+    (done,) = flush(world.open_session(pipeline)).published
+    assert world.read_rows(NAME) == [{"id": "l", "a": "new"}, {"id": "n", "a": "new"}]
+    assert done.written_as == "truncate"
+
+
+def test_truncate_alone_is_held_too(world: World) -> None:
+    pipeline, message = hold_truncate(world, Approve(deletes_over=2))
+    assert "inserted=0 updated=0 deleted=3 rows=3 table_rows=3" in message
+    propose_decision(world.open_session(pipeline), DecisionKind.APPROVE).perform("ann")
+    flush(world.open_session(pipeline))
+    assert world.read_rows(NAME) == []
+
+
+@pytest.mark.parametrize("stage_clock", [Stage(), Stage(10)])
+def test_truncate_that_waits_is_applied_before_the_batches_behind_it(world: World, stage_clock: Stage) -> None:
+    pipeline, _ = hold_truncate(world, Approve(deletes_over=2), ("n", "new"))
+    pipeline = replace(pipeline, stage=stage_clock)
+    for key, name in (("k", "later"), ("n", None)):
+        put(world, key, name)
+        stage_behind(world, pipeline)
+    assert world.read_rows(NAME) == sort(OLD_ROWS)
+    propose_decision(world.open_session(pipeline), DecisionKind.APPROVE).perform("ann")
+    for _ in range(4):
+        with suppress(NothingToDo):
+            flush(world.open_session(pipeline))
+    assert world.read_rows(NAME) == [{"id": "k", "a": "later"}]
+
+
+def test_truncate_that_is_left_out_removes_nothing(world: World) -> None:
+    pipeline, _ = hold_truncate(world, Approve(deletes_over=2), ("n", "new"))
+    propose_reject(world.open_session(pipeline), skip=True).perform("bob")
+    put(world, "k", "later")
+    flush(world.open_session(pipeline))
+    assert world.read_rows(NAME) == sort([{"id": "k", "a": "later"}, *OLD_ROWS[1:]])
+
+
+def test_row_that_another_writer_adds_behind_the_approval_of_a_truncate_is_asked_about_again(world: World) -> None:
+    pipeline, _ = hold_truncate(world, Approve(deletes_over=2))
+    propose_decision(world.open_session(pipeline), DecisionKind.APPROVE).perform("ann")
+    world.destination.append_foreign_rows(NAME, {"id": "z", "a": "hand-written"})
+    with pytest.raises(HeldForApproval, match="deleted=4 rows=4 table_rows=4"):
+        flush(world.open_session(pipeline))
+    assert len(world.read_rows(NAME)) == 4
+    propose_decision(world.open_session(pipeline), DecisionKind.APPROVE).perform("ann")
+    flush(world.open_session(pipeline))
     assert world.read_rows(NAME) == []
