@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from contract_words import FIRST, PIPELINE, START
+from fakes.format_3 import append_rows, upgrade
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent, ManifestEntryStatus
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -303,7 +304,13 @@ REFUSED: dict[str, tuple[tuple[Any, ...], Callable[[Lake], Any]]] = {
     "nothing is known of the keys": ((None, None), lambda lake: lake.append(("z", 9, "x"))),
     "a file that deletes name is gone": (("b", "e"), lambda lake: lake.load(TABLE).delete("part = 'x'")),
     "a file was written anew": (("b", "e"), lambda lake: lake.load(TABLE).overwrite(_build_arrow_table(THERE))),
+    "the table has format 3": (("b", "e"), lambda lake: _append_in_format_3(lake, ("z", 0, "x"))),
 }
+
+
+def _append_in_format_3(lake: Lake, *rows: tuple[str, int, str]) -> None:
+    upgrade(lake.port.tables.catalogs, TABLE)
+    append_rows(lake.load(TABLE), "main", _build_arrow_table(rows).to_pylist())
 
 
 @pytest.mark.guard(
@@ -319,6 +326,13 @@ REFUSED: dict[str, tuple[tuple[Any, ...], Callable[[Lake], Any]]] = {
     text="    if has_deletes and (went or ranges is None):\n",
     off="    if has_deletes and ranges is None:\n",
     case="a file that deletes name is gone",
+)
+@pytest.mark.guard(
+    "vectors of deletes are not reattached to a newer main",
+    file="plugins/tidegate/adapters/iceberg/reparent.py",
+    text="    if table.metadata.format_version != FORMAT_VERSION or head is None",
+    off="    if head is None",
+    case="the table has format 3",
 )
 @pytest.mark.parametrize("case", REFUSED)
 def test_rows_are_merged_again_where(lake: Lake, case: str) -> None:
