@@ -15,7 +15,7 @@ from tidegate.runner.schedule import (
     build_publication_schedule,
     build_verify_schedule,
 )
-from tidegate.spec.pipeline import Heartbeat, Merge
+from tidegate.spec.pipeline import Heartbeat, Merge, Stage
 from tidegate.spec.runtime import Verify
 
 NOON = 1_767_268_800.0  # 2026-01-01T12:00:00Z
@@ -57,6 +57,7 @@ def test_pipeline_without_an_interval_keeps_that_of_its_heartbeat(merge: Merge, 
     assert build_flush_schedule(pipeline) == schedule
 
 
+@pytest.mark.parametrize("stage", [Stage(), Stage(10), Stage(cron="* * * * *")], ids=str)
 @pytest.mark.parametrize(
     ("merge", "beat", "schedule"),
     [
@@ -70,9 +71,10 @@ def test_pipeline_without_an_interval_keeps_that_of_its_heartbeat(merge: Merge, 
     ],
 )
 def test_pipeline_that_flushes_less_often_than_its_heartbeat_beats_by_itself(
-    merge: Merge, beat: int, schedule: Schedule
+    merge: Merge, beat: int, schedule: Schedule, stage: Stage
 ) -> None:
-    pipeline = replace(build_pipeline(), merge=merge, heartbeat=Heartbeat(interval_seconds=beat))
+    """However often it stages."""
+    pipeline = replace(build_pipeline(), merge=merge, stage=stage, heartbeat=Heartbeat(interval_seconds=beat))
     assert build_heartbeat_schedule(pipeline) == schedule
 
 

@@ -80,16 +80,21 @@ def test_changed_defaults_reach_flushes_and_maintenance_that_go_on(include: Path
     assert look(270) == [flush, maintenance]
 
 
-def build_daily_pipeline(include: Path, name: str) -> Path:
+TWO_CLOCKS = "stage: {interval: 10s}\n"
+
+
+def build_daily_pipeline(include: Path, name: str, more: str = "") -> Path:
     file = include / "pipelines" / f"{name}.yaml"
-    file.write_text(PIPELINE.format(name=name).replace("{interval: -1, records_threshold: 1000}", "{interval: 1d}"))
+    text = PIPELINE.format(name=name).replace("{interval: -1, records_threshold: 1000}", "{interval: 1d}")
+    file.write_text(text + more)
     return file
 
 
+@pytest.mark.parametrize("stage", ["", TWO_CLOCKS])
 def test_daily_pipeline_beats_at_the_interval_of_its_heartbeat_and_a_quick_one_at_its_flushes_alone(
-    include: Path, monkeypatch: pytest.MonkeyPatch
+    include: Path, monkeypatch: pytest.MonkeyPatch, stage: str
 ) -> None:
-    build_daily_pipeline(include, "daily")
+    build_daily_pipeline(include, "daily", stage)
     place, now = Place(include, lambda _: None, PipelineFiles(include), PublicationFiles(include)), [1e9]
     shared, beats = Shared(Slots(1), threading.Event(), Ear(), lambda: now[0]), list[str]()
     monkeypatch.setattr(work_module, "require_begun", lambda session: session)
@@ -158,9 +163,6 @@ def test_heartbeat_that_failed_is_not_well_again_because_a_flush_is_under_way(
     now[0] += 600
     worker.step()
     assert reports == ["failed", "recovered"]
-
-
-TWO_CLOCKS = "stage: {interval: 10s}\n"
 
 
 def test_pipeline_with_two_clocks_stages_and_merges_each_at_its_own_time(include: Path) -> None:

@@ -53,7 +53,8 @@ def include(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(folder, "counted", "{interval: -1, records_threshold: 1000}")
     write(folder, "nightly", "{interval: '30 2 * * *', records_threshold: 5}", maintenance="{compact_every: -1}")
     write(folder, "submitted", "{interval: 1h}", "{mode: submit}")
-    write(folder, "clocks", "{interval: 1h, records_threshold: 5000}\nstage: {interval: 10s}\nverify: {interval: 1d}")
+    clocks = "stage: {interval: 10s}\nheartbeat: {interval: 5m}\nverify: {interval: 2d}"
+    write(folder, "clocks", f"{{interval: 1d, records_threshold: 5000}}\n{clocks}")
     (folder / "publications").mkdir()
     for name, options in PUBLICATIONS.items():
         (folder / "publications" / f"{name}.yaml").write_text(PUBLICATION.format(name=name, more=options))
@@ -215,9 +216,9 @@ def test_pipeline_with_two_clocks_has_a_dag_for_each(dag_reading: dict[str, Any]
     assert set(stage["params"]) == {"max_records", "until_current", "dry_run"}
     assert set(merge["params"]) == {"dry_run"}, "merges read no records"
     assert {"stage", "every 10s"} <= set(stage["tags"])
-    assert {"flush", "every 1h or at 5000 staged records"} <= set(merge["tags"])
+    assert {"flush", "every 1d or at 5000 staged records"} <= set(merge["tags"])
     assert '"delta": 10.0' in stage["serialized"]
-    assert '"delta": 3600.0' in merge["serialized"]
+    assert '"delta": 86400.0' in merge["serialized"]
     assert "BacklogTrigger" not in stage["serialized"] + merge["serialized"], "records in the log start no merge"
     assert find_mentions(json.loads(stage["serialized"]), "tidegate_clocks_stage_backlog")
     assert "tidegate_p0_stage" not in dag_reading["dags"]
@@ -226,7 +227,7 @@ def test_pipeline_with_two_clocks_has_a_dag_for_each(dag_reading: dict[str, Any]
 def test_pipeline_that_is_verified_by_the_clock_has_a_dag_whose_form_names_a_table(dag_reading: dict[str, Any]) -> None:
     verify = dag_reading["dags"]["tidegate_clocks_verify"]
     assert (list(verify["tasks"]), list(verify["params"])) == (["verify"], ["table"])
-    assert '"delta": 86400.0' in verify["serialized"]
+    assert '"delta": 172800.0' in verify["serialized"]
     assert [name for name in dag_reading["dags"] if name.endswith("_verify")] == ["tidegate_clocks_verify"]
 
 
@@ -252,7 +253,7 @@ def test_heartbeats_have_a_clock_of_their_own_where_a_pipeline_flushes_seldom(
 ) -> None:
     dag = dag_reading["dags"]["tidegate-heartbeats"]
     assert list(dag["tasks"]) == ["heartbeat"]
-    assert '"delta": 600.0' in dag["serialized"]
+    assert '"delta": 300.0' in dag["serialized"], "as that of the pipeline with two clocks, which merges once a day"
     own = read(include, _AIRFLOW_PARSING_CONTEXT_DAG_ID="tidegate-heartbeats")["dags"]
     assert own["tidegate-heartbeats"]["tasks"] == dag["tasks"]
 

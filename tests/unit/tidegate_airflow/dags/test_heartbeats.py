@@ -13,9 +13,9 @@ from tidegate.errors import RetryLater
 from tidegate.fleet import members as fleet_members
 from tidegate.fleet.members import OpenedMembers
 from tidegate.fleet.timing import list_seldom_flushed
-from tidegate.flush.flush import flush
+from tidegate.flush.flush import flush, stage_new_batches
 from tidegate.ports.session import Session
-from tidegate.spec.pipeline import Heartbeat, Merge, Pipeline
+from tidegate.spec.pipeline import Heartbeat, Merge, Pipeline, Stage
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Airflow's own, while it is imported
@@ -72,6 +72,13 @@ class Deployment:
         for pipeline in self.pipelines.values():
             flush(self.world.open_session(pipeline))
 
+    def stage_more(self) -> None:
+        """One record more waits for the next merge of each pipeline with two clocks."""
+        for name, pipeline in self.pipelines.items():
+            if pipeline.stage.has_clock:
+                self.world.broker.produce(name, {"id": "a"}, {"id": "a", "name": "later"})
+                stage_new_batches(self.world.open_session(pipeline))
+
     def beat(self, seconds: int) -> dict[str, Any]:
         self.world.clock.pause(seconds)
         return heartbeats.send_heartbeats()
@@ -88,15 +95,19 @@ def world() -> World:
     return World()
 
 
+@pytest.mark.parametrize("stage", [Stage(), Stage(10), Stage(cron="* * * * *")], ids=str)
 def test_pipeline_that_flushes_once_a_day_beats_at_each_interval_of_its_heartbeat(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch, stage: Stage
 ) -> None:
-    """Runs come some seconds early or late, and none of them may wait for the next one."""
-    daily = build_seldom("Daily", Merge(interval_seconds=DAY), beat=3600)
-    deployment = Deployment(world, monkeypatch, build_seldom("nightly"), daily, build_seldom("each_minute", Merge()))
+    """Runs come some seconds early or late, and none of them may wait for the next one, nor for one of staging."""
+    daily = build_seldom("Daily", Merge(interval_seconds=DAY), beat=3600, stage=stage)
+    nightly, each_minute = build_seldom("nightly", stage=stage), build_seldom("each_minute", Merge(), stage=stage)
+    deployment = Deployment(world, monkeypatch, nightly, daily, each_minute)
     deployment.flush_all()
+    deployment.asker.running = {"tidegate_nightly_stage", "tidegate_Daily_stage"}
     before = deployment.count_records()
     for _ in range(6):
+        deployment.stage_more()
         world.broker.groups.pop("tidegate-nightly")
         world.broker.groups["tidegate-nightly"] = {"nightly": {0: 0}}
         assert deployment.beat(600 - 5).keys() == {"Daily", "nightly"}
@@ -169,5 +180,6 @@ def test_heartbeat_that_fails_is_named_and_keeps_no_other_from_beating(
 def test_pipelines_beat_between_flushes_where_runs_come_less_often_than_heartbeats(
     merges: list[Merge], fleet: str | None, seldom: list[str]
 ) -> None:
-    pipelines = {f"p{number}": build_seldom(f"p{number}", merge, fleet=fleet) for number, merge in enumerate(merges)}
-    assert list(list_seldom_flushed(pipelines)) == seldom
+    for stage in (Stage(), Stage(10)) if fleet is None else (Stage(),):  # a fleet has one clock
+        pipelines = [build_seldom(f"p{n}", merge, fleet=fleet, stage=stage) for n, merge in enumerate(merges)]
+        assert list(list_seldom_flushed({pipeline.name: pipeline for pipeline in pipelines})) == seldom
