@@ -9,7 +9,7 @@ from tidegate.flush.merge import merge
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
 from tidegate.monitoring.status import read_status
-from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.reprocess.rebase import propose_rebase
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}
@@ -47,7 +47,7 @@ class Table:
         return self.workbench.open_session("p")
 
     def rebase(self, to: str) -> None:
-        rebase_positions(self.open_session(), propose_moves(self.open_session(), to))
+        propose_rebase(self.open_session(), to).perform("ann")
 
     def sql(self, *statements: str) -> None:
         for statement in statements:

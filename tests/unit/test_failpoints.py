@@ -44,7 +44,7 @@ from examples import choose_walk_cases
 from fakes import Crash, World
 from tidegate.errors import TidegateError
 from tidegate.flush.flush import flush
-from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.reprocess.rebase import propose_moves, rebase_position
 from tidegate.spec.pipeline import Pipeline, RollbackPolicy
 from tidegate.spec.table import Approve
 
@@ -275,7 +275,8 @@ def test_rebase_that_meets_a_fault_at_any_point_moved_the_position_or_did_not(
         world = build_world(situation, pipeline)
         with Journey(meet).inside() as journey, suppress(Crash, Broken, TidegateError):
             session = journey.open_session(world.open_session(pipeline))
-            rebase_positions(session, propose_moves(session, "earliest"))
+            for move in propose_moves(session, "earliest"):
+                rebase_position(session, move, "ann")
         return world, journey
 
     _, journey = moved(lambda _: None)
@@ -312,7 +313,8 @@ def test_points_of_each_step_are_the_ones_that_are_listed() -> None:
     world = build_world(arrange_later_batch, build_crash_pipeline("upsert_delete", 2))
     with Journey().inside() as journey:
         session = journey.open_session(world.open_session(build_crash_pipeline("upsert_delete", 2)))
-        rebase_positions(session, propose_moves(session, "earliest"))
+        for move in propose_moves(session, "earliest"):
+            rebase_position(session, move, "ann")
     calls_by_step: dict[str, set[str]] = {}
     for point in points + journey.passed:
         step, _, call = point.name.partition("/")

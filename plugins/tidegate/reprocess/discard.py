@@ -68,31 +68,30 @@ def split_into_statements(letters: Sequence[WaitingLetter]) -> list[list[Waiting
     return parts
 
 
-def discard_dead_letters(session: Session, discards: list[ProposedDiscard], because: str, by: str) -> None:
-    """Discard each chosen letter, with the reason in its row; a repeat call changes nothing.
+def discard_dead_letters(session: Session, discard: ProposedDiscard, because: str, by: str) -> None:
+    """Discard each chosen letter of the table, with the reason in its row; a repeat call changes nothing.
 
     The action, its user and the reason are noted beside the table's position too.
     """
     letters = session.letters_table
     session.tables.claim(letters, describe_dead_letters(session.pipeline))
-    for discard in discards:
-        reopen_letters(session, discard.table.name)
-        for part in split_into_statements(discard.letters):
-            places = [
-                {"topic": topic, "partition": partition, "topic_id": topic_id, "offsets": [it.offset for it in members]}
-                for (topic, partition, topic_id), members in groupby(part, _get_partition)
-            ]
-            statement = session.get_sql(letters).render(
-                "discard_dead_letters",
-                table=letters,
-                target=discard.table.name,
-                note=f"discarded by {by}: {because}; it was: ",
-                places=places,
-            )
-            session.engine.run(StatementsJob(session.pipeline.name, 0, (statement,), table=letters))
-        details = f"dead_letters={len(discard.letters)} because: {because}"
-        table = TableSession(session, discard.table)
-        retry_commits(session, table.prefix, partial(_note_discard, table, details, by))
+    reopen_letters(session, discard.table.name)
+    for part in split_into_statements(discard.letters):
+        places = [
+            {"topic": topic, "partition": partition, "topic_id": topic_id, "offsets": [it.offset for it in members]}
+            for (topic, partition, topic_id), members in groupby(part, _get_partition)
+        ]
+        statement = session.get_sql(letters).render(
+            "discard_dead_letters",
+            table=letters,
+            target=discard.table.name,
+            note=f"discarded by {by}: {because}; it was: ",
+            places=places,
+        )
+        session.engine.run(StatementsJob(session.pipeline.name, 0, (statement,), table=letters))
+    details = f"dead_letters={len(discard.letters)} because: {because}"
+    table = TableSession(session, discard.table)
+    retry_commits(session, table.prefix, partial(_note_discard, table, details, by))
 
 
 def _note_discard(table: TableSession, details: str, by: str) -> None:
@@ -125,7 +124,7 @@ def propose_discard(session: Session, letter_filter: LetterFilter, because: str)
                     "dead_letters": len(proposal.letters),
                     "places": [[letter.topic, letter.partition, letter.offset] for letter in proposal.letters],
                 },
-                perform=partial(discard_dead_letters, session, [proposal], because),
+                perform=partial(discard_dead_letters, session, proposal, because),
             )
             for proposal in proposals
         ),

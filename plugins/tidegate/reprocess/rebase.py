@@ -106,7 +106,7 @@ class TableMove:
 
 
 def propose_moves(session: Session, to: str, name: str | None = None) -> list[TableMove]:
-    """Return what `rebase_positions` would do to each table, or to the one named; changes nothing.
+    """Return what `rebase_position` would do to each table, or to the one named; changes nothing.
 
     `to` is earliest, latest, group, remaining, a time (ISO 8601 with zone) or offsets as JSON, ``{"topic": {"0":
     42}}``; partitions that it does not name stay. remaining names those that have lost records behind the position.
@@ -224,21 +224,19 @@ def _find_old_topics(session: Session, table: Table, before: Position, ids: dict
     )
 
 
-def rebase_positions(session: Session, table_moves: list[TableMove], by: str = "", action: str = ACTION) -> None:
-    """Move the position of every table as proposed, if it has not changed since.
+def rebase_position(session: Session, move: TableMove, by: str, action: str = ACTION) -> None:
+    """Move the position of the table as proposed, if it has not changed since.
 
-    Like a publish, each move is one compare-and-swap. Its snapshot keeps ``tidegate.rebase`` with the offsets before
-    and after, and the table a note of the `action` and its user.
+    Like a publish, this is one compare-and-swap. Its snapshot keeps ``tidegate.rebase`` with the offsets before and
+    after, and the table a note of the `action` and its user.
     """
-    for move in table_moves:
-        moved = [part for part in move.moves if part.before != part.after]
-        names = [f"{part.topic} {part.partition}: {part.before} -> {part.after}" for part in moved[:MAX_NAMED_MOVES]]
-        more = [f"and {len(moved) - len(names)} more"] if len(moved) > len(names) else []
-        details = ", ".join([*names, *more]) or "the position stays"
-        note = partial(add_action, action=action, by=by, details=details)
-        table = TableSession(session, move.table)
-        try_move = partial(move_position, table, move, note, moves_home=action == ACTION)
-        retry_commits(session, table.prefix, try_move)
+    moved = [part for part in move.moves if part.before != part.after]
+    names = [f"{part.topic} {part.partition}: {part.before} -> {part.after}" for part in moved[:MAX_NAMED_MOVES]]
+    more = [f"and {len(moved) - len(names)} more"] if len(moved) > len(names) else []
+    details = ", ".join([*names, *more]) or "the position stays"
+    note = partial(add_action, action=action, by=by, details=details)
+    table = TableSession(session, move.table)
+    retry_commits(session, table.prefix, partial(move_position, table, move, note, moves_home=action == ACTION))
 
 
 def move_position(
@@ -314,7 +312,7 @@ def propose_rebase(session: Session, to: str, table: str | None = None) -> Propo
                     "partitions": [{name: getattr(part, name) for name in SHOWN_FACTS} for part in move.moves],
                     "old_topics": [asdict(old) for old in move.old_topics],
                 },
-                perform=partial(rebase_positions, session, [move]),
+                perform=partial(rebase_position, session, move),
                 expected_batch=move.before.batch,
             )
             for move in proposed

@@ -18,7 +18,7 @@ from tidegate.model.resource_names import quote_word
 from tidegate.model.table_state import PastSnapshot, Rollback, TableState
 from tidegate.ports.session import Session
 from tidegate.reprocess.proposed_action import ActionPart, ProposedAction
-from tidegate.reprocess.rebase import PartitionMove, TableMove, find_highest_staged, rebase_positions
+from tidegate.reprocess.rebase import PartitionMove, TableMove, find_highest_staged, rebase_position
 from tidegate.spec.table import Table
 from tidegate.spec.time_text import format_time_ms
 from tidegate.table.history import add_action
@@ -38,7 +38,7 @@ class ProposedAnswer:
 
 
 def propose_answers(session: Session, answer: Answer, name: str | None) -> list[ProposedAnswer]:
-    """Return what `answer_rollbacks` would do to each rolled back table, or to the one named; changes nothing.
+    """Return what the answer would do to each rolled back table, or to the one named; changes nothing.
 
     rewind: the position becomes the one that main carries, whose records the log must still hold, else `PositionLost`.
     keep: it stays the recorded one. `NothingToDo` if no table was rolled back.
@@ -85,11 +85,6 @@ def _require_recorded(state: TableState) -> Position:
     return state.recorded_position
 
 
-def answer_rollbacks(session: Session, proposed: list[ProposedAnswer], answer: Answer, by: str) -> None:
-    """Put the position where the answer says, by a rebase's compare-and-swap; notes `by` whom."""
-    rebase_positions(session, [proposal.move for proposal in proposed], by, answer)
-
-
 ACTION = "undo-rollback"
 
 
@@ -102,7 +97,7 @@ class ProposedUndo:
 
 
 def propose_undos(session: Session, name: str | None) -> list[ProposedUndo]:
-    """Return what `undo_rollbacks` would do to each rolled back table, or to the one named; changes nothing.
+    """Return what `undo_rollback` would do to each rolled back table, or to the one named; changes nothing.
 
     `NothingToDo` if none was rolled back, `GiveUp` if a rollback cannot be undone.
     """
@@ -148,17 +143,13 @@ def _name_other_ways(table: TableSession) -> str:
     )
 
 
-def undo_rollbacks(session: Session, undos: list[ProposedUndo], by: str, *, discard_foreign: bool = False) -> None:
-    """Undo each rollback as proposed, if table and tag have not changed since.
+def undo_rollback(session: Session, undo: ProposedUndo, by: str) -> None:
+    """Undo the rollback as proposed, rows of others that this loses too, if table and tag have not changed since.
 
-    Each is one compare-and-swap that notes `by` whom. `GiveUp`, before any change, if rows of others would be lost,
-    unless `discard_foreign`. A repeat call finds it done.
+    One compare-and-swap that notes `by` whom. A repeat call finds it done.
     """
-    if not discard_foreign:
-        refuse_losses(session, undos)
-    for undo in undos:
-        table = TableSession(session, undo.table)
-        retry_commits(session, table.prefix, partial(_undo_rollback, table, undo, by))
+    table = TableSession(session, undo.table)
+    retry_commits(session, table.prefix, partial(_undo_rollback, table, undo, by))
 
 
 def refuse_losses(session: Session, undos: list[ProposedUndo]) -> None:
@@ -219,11 +210,7 @@ def propose_undo(session: Session, table: str | None = None, *, discard_foreign:
         preview="\n".join(map(_format_undo, proposed)),
         subject={"pipeline": session.pipeline.name},
         parts=tuple(
-            ActionPart(
-                undo.table.name,
-                _describe_undo(undo),
-                partial(undo_rollbacks, session, [undo], discard_foreign=discard_foreign),
-            )
+            ActionPart(undo.table.name, _describe_undo(undo), partial(undo_rollback, session, undo))
             for undo in proposed
         ),
         question="Undo the rollback?",
@@ -248,7 +235,7 @@ def propose_answer(session: Session, answer: Answer, table: str | None = None) -
                         for part in proposal.undone_moves
                     ],
                 },
-                perform=partial(answer_rollbacks, session, [proposal], answer),
+                perform=partial(rebase_position, session, proposal.move, action=answer),
                 expected_batch=proposal.move.before.batch,
             )
             for proposal in proposed

@@ -89,14 +89,13 @@ def _check_ahead(table: TableSession, at: RecordAddress) -> None:
         raise GiveUp(f"{place}: the table has passed it: position={reached_offset}; nothing is skipped")
 
 
-def skip_record(session: Session, skips: list[ProposedSkip], by: str) -> None:
-    """Note for each table that the record is to be set aside, and `by` whom; a repeat call notes it once.
+def skip_record(session: Session, skip: ProposedSkip, by: str) -> None:
+    """Note for the table that the record is to be set aside, and `by` whom; a repeat call notes it once.
 
     One compare-and-swap beside the position. A table that does not exist yet is created.
     """
-    for skip in skips:
-        table = open_table(session, skip.verdict.table)
-        retry_commits(session, table.prefix, partial(_note_skip, table, skip, by))
+    table = open_table(session, skip.verdict.table)
+    retry_commits(session, table.prefix, partial(_note_skip, table, skip, by))
 
 
 def _note_skip(table: TableSession, skip: ProposedSkip, by: str) -> None:
@@ -241,7 +240,7 @@ def propose_skip(session: Session, at: RecordAddress, table: str | None = None) 
         full_preview="\n".join([format_record(record), *map(format_verdict, verdicts), EFFECT]),
         subject={"pipeline": session.pipeline.name, **describe_record(record)},
         parts=tuple(
-            ActionPart(skip.verdict.table, skip.verdict.to_dict(), partial(skip_record, session, [skip]))
+            ActionPart(skip.verdict.table, skip.verdict.to_dict(), partial(skip_record, session, skip))
             for skip in proposals
         ),
         question="Set it aside?",

@@ -31,10 +31,10 @@ from tidegate.model.batch import PublishOutcome, StagedBatch
 from tidegate.monitoring.overview import build_overview
 from tidegate.monitoring.status import read_status
 from tidegate.reprocess.approve import decide, list_held_tables, propose_decision, propose_reject
-from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.reprocess.rebase import propose_rebase
 from tidegate.reprocess.record import RecordAddress
-from tidegate.reprocess.rollback import answer_rollbacks, propose_answers, propose_undos, undo_rollbacks
-from tidegate.reprocess.skip import propose_skips, skip_record
+from tidegate.reprocess.rollback import propose_answer, propose_undo
+from tidegate.reprocess.skip import propose_skip
 from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline, RollbackPolicy, Stage
 from tidegate.spec.source import Errors
@@ -242,7 +242,7 @@ def test_held_batch_of_a_topic_that_was_created_again_is_left_out_by_the_command
     assert f"tidegate rebase shop --table {ORDERS} --to earliest" in str(failure.value)
     for table in (ORDERS, COPY):
         session = world.open_session(pipeline)
-        rebase_positions(session, propose_moves(session, "earliest", table), "bob")
+        propose_rebase(session, "earliest", table).perform("bob")
     flush(world.open_session(pipeline))
     assert (read(world), read(world, COPY)) == ({**OLD, **new}, {"d": "old", **new})
 
@@ -374,7 +374,7 @@ def test_record_that_is_skipped_behind_a_held_batch_waits_with_it_and_each_run_s
         flush(world.open_session(pipeline))
     session = world.open_session(pipeline)
     offset = len(world.broker.partitions["orders"][1].records) - 1
-    skip_record(session, propose_skips(session, RecordAddress("orders", 1, offset)), "ann")
+    propose_skip(session, RecordAddress("orders", 1, offset)).perform("ann")
     flush(world.open_session(pipeline))
     for _ in range(2):
         assert "held for approval" in hold(world, pipeline)
@@ -535,9 +535,9 @@ def test_hold_counts_no_more_after_a_rollback(world: World, answer: str) -> None
     with pytest.raises(GiveUp, match="was rolled back"):
         flush(session)
     if answer == "undo":
-        undo_rollbacks(session, propose_undos(session, None), "ann")
+        propose_undo(session).perform("ann")
     else:
-        answer_rollbacks(session, propose_answers(session, answer, None), answer, "ann")
+        propose_answer(session, answer).perform("ann")
     assert read(world) == ({**OLD, "f": "1"} if answer == "undo" else OLD)
     hold(world, pipeline)
     approve(world, pipeline)
@@ -551,7 +551,7 @@ def test_hold_counts_no_more_after_a_rebase(world: World) -> None:
     flood(world)
     hold(world, pipeline)
     session = world.open_session(pipeline)
-    rebase_positions(session, propose_moves(session, "{}"), "ann")
+    propose_rebase(session, "{}").perform("ann")
     with pytest.raises(NothingToDo):
         propose_decision(session, DecisionKind.APPROVE)
     hold(world, pipeline)
@@ -750,7 +750,7 @@ def test_approval_counts_no_more_after_a_rebase(world: World, to: str) -> None:
     hold(world, pipeline)
     approve(world, pipeline)
     session = world.open_session(pipeline)
-    rebase_positions(session, propose_moves(session, to), "ann")
+    propose_rebase(session, to).perform("ann")
     if to == "latest":
         flush_quietly(world, pipeline)
         assert read(world) == OLD

@@ -12,7 +12,7 @@ from tidegate.merge.owed import LetterFilter
 from tidegate.model.table_state import WaitingLetter
 from tidegate.monitoring.status import read_status
 from tidegate.reprocess.discard import discard_dead_letters, propose_discard, propose_discards, split_into_statements
-from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.reprocess.rebase import propose_rebase
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.spec.source import Errors
 
@@ -119,8 +119,9 @@ def test_discarded_letters_wait_no_longer_and_say_why_and_who(world: World) -> N
     proposals = propose_discards(session, build_filter((0, 2), (1, 4)))
     assert [(discard.table.name, len(discard.letters)) for discard in proposals] == [(ORDERS, 2), (COPY, 2)]
     assert len(list_waiting_places(world)) == len(BAD_PLACES)
-    discard_dead_letters(session, proposals, "test records", "ann")
-    discard_dead_letters(session, proposals, "test records, said twice", "bob")
+    for because, by in (("test records", "ann"), ("test records, said twice", "bob")):
+        for proposal in proposals:
+            discard_dead_letters(session, proposal, because, by)
     assert (
         list_waiting_places(world)
         == list_waiting_places(world, COPY)
@@ -141,10 +142,10 @@ def test_discarded_letters_wait_no_longer_and_say_why_and_who(world: World) -> N
 
 def test_discarded_letters_stay_so_where_their_records_are_read_again(world: World) -> None:
     session = world.open_session(PIPELINE)
-    discard_dead_letters(session, propose_discards(session, build_filter((0, 2), (1, 4), table=ORDERS)), "test", "ann")
+    propose_discard(session, build_filter((0, 2), (1, 4), table=ORDERS), "test").perform("ann")
     waiting = [places for places in list_waiting_places(world, COPY) if places not in ((0, 2), (1, 4))]
     for _ in range(2):
-        rebase_positions(session, propose_moves(session, "earliest"), "bob")
+        propose_rebase(session, "earliest").perform("bob")
         flush(session)
         assert list_waiting_places(world) == waiting
         assert len(list_waiting_places(world, COPY)) == len(BAD_PLACES)

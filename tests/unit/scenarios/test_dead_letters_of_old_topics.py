@@ -7,7 +7,7 @@ import pytest
 from fakes import BAD, Crash, World, build_pipeline, build_table
 from tidegate.flush.flush import flush
 from tidegate.monitoring.details import format_dead_letter
-from tidegate.reprocess.rebase import format_old_topics, propose_moves, rebase_positions
+from tidegate.reprocess.rebase import format_old_topics, propose_moves, propose_rebase
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import Errors
@@ -45,7 +45,7 @@ def recreate(world: World, mode: str = "upsert_delete") -> None:
 
 def rebase(world: World, mode: str = "upsert_delete") -> None:
     session = world.open_session(build_tolerant_pipeline(mode))
-    rebase_positions(session, propose_moves(session, "earliest"))
+    propose_rebase(session, "earliest").perform("ann")
 
 
 def read_letters(world: World) -> list[tuple[Any, ...]]:

@@ -11,7 +11,7 @@ from tidegate.flush.flush import flush
 from tidegate.flush.plan import plan
 from tidegate.jobs.statements_job import StatementsJob
 from tidegate.ports.session import Job
-from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.reprocess.rebase import propose_rebase
 from tidegate.schema.data_types import Column
 from tidegate.spec.source import Start
 
@@ -105,7 +105,7 @@ def test_late_table_that_is_moved_stays_outside_until_it_has_caught_up(world: Wo
     flush(world.open_session(BOTH))
     world.broker.retain_from("orders", 5)
     session = world.open_session(BOTH)
-    rebase_positions(session, propose_moves(session, '{"orders": {"0": 5}}', LATE), "ann")
+    propose_rebase(session, '{"orders": {"0": 5}}', LATE).perform("ann")
     assert is_outside(world)
     flush(session)
     assert (read_committed_offset(world), is_outside(world)) == (10, True)

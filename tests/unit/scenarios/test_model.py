@@ -10,7 +10,7 @@ from fakes.interrupted_runner import InterruptedRunner
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tidegate.errors import ConfigurationError
-from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.reprocess.rebase import propose_rebase
 from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline, Stage
 
@@ -107,7 +107,7 @@ class Runner(InterruptedRunner):
         if self.mode.startswith("upsert"):
             with suppress(ConfigurationError):  # no position yet
                 session = self.world.open_session(self.build_pipeline(9))
-                rebase_positions(session, propose_moves(session, "earliest"))
+                propose_rebase(session, "earliest").perform("ann")
 
 
 def sort_rows(rows: list[dict[str, Any]]) -> list[str]:

@@ -15,7 +15,7 @@ from tidegate.merge.owed import ALL_LETTERS
 from tidegate.monitoring.status import read_status
 from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
 from tidegate.reprocess.discard import propose_discards
-from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.reprocess.rebase import propose_moves, propose_rebase, rebase_position
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import Errors
@@ -111,11 +111,12 @@ def test_rebase_to_the_same_offsets_goes_on_under_the_new_suffix_and_reads_stage
     renamed = rename(PIPELINE)
     moves = propose_moves(world.open_session(renamed), "{}")
     assert [move.last_unpublished_batch for move in moves] == [0, moves[1].after.batch]
-    rebase_positions(world.open_session(renamed), moves)
+    for move in moves:
+        rebase_position(world.open_session(renamed), move, "ann")
     flush_all(world, renamed)
     assert read_copy(world) == read_orders(world) == {"a": "3", "b": "9"}
     refuse(world, PIPELINE, "tidegate.shop.intermediate-suffix=_stg and the file says _tmp")
-    rebase_positions(world.open_session(PIPELINE), propose_moves(world.open_session(PIPELINE), "{}"))
+    propose_rebase(world.open_session(PIPELINE), "{}").perform("ann")
     assert not list_resumed(world, PIPELINE), "no batch of before the moves is published"
     send_orders(world, ("b", "10"))
     flush_all(world, PIPELINE)
@@ -185,7 +186,7 @@ def test_dead_letters_beside_another_first_table_are_not_forgotten(moved: Pipeli
     world.engine.fixed_values |= {0: {"id": "bad", "name": "fixed"}}
     assert [result.tried for result in replay_dead_letters(world.open_session(pipeline))] == [3, 3]
     session = world.open_session(moved)
-    rebase_positions(session, propose_moves(session, "{}"))
+    propose_rebase(session, "{}").perform("ann")
     world.broker.produce("orders", {"id": "last"}, {"id": "last", "name": "y"}, 1)
     flush_all(world, moved)
     assert "last" in {row["id"] for row in world.read_rows(SALES.name)}

@@ -13,10 +13,10 @@ from fakes import BAD, FailsToMerge, PauseAt, World, build_pipeline, build_table
 from fakes.draining import drain
 from tidegate.errors import GiveUp, PositionLost, RetryLater, TidegateError
 from tidegate.flush.flush import flush, stage_new_batches
-from tidegate.reprocess.rebase import propose_moves, propose_rebase, rebase_positions
+from tidegate.reprocess.rebase import propose_moves, propose_rebase, rebase_position
 from tidegate.reprocess.record import parse_address
 from tidegate.reprocess.rollback import propose_answers
-from tidegate.reprocess.skip import propose_skips, skip_record
+from tidegate.reprocess.skip import propose_skip
 from tidegate.spec.pipeline import Pipeline, Stage
 
 ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"
@@ -54,9 +54,9 @@ def flush_failing(world: World, pipeline: Pipeline, table: str) -> None:
 def skip(world: World, pipeline: Pipeline, place: str = BAD_PLACE, table: str | None = None) -> list[str]:
     """The tables for which the record is set aside."""
     session = world.open_session(pipeline)
-    proposals = propose_skips(session, parse_address(place), table)
-    skip_record(session, proposals, "ann")
-    return [proposal.verdict.table for proposal in proposals]
+    action = propose_skip(session, parse_address(place), table)
+    action.perform("ann")
+    return [part.table for part in action.parts]
 
 
 def read_ids(world: World, table: str = ORDERS) -> list[str]:
@@ -75,7 +75,7 @@ def follow_rebase(world: World, pipeline: Pipeline, message: str) -> None:
     match = re.search(r"tidegate rebase shop(?: --table (\S+))? --to (?:'([^']+)'|(\w+))", message)
     assert match, message
     session = world.open_session(pipeline)
-    rebase_positions(session, propose_moves(session, match[2] or match[3], match[1]), "ann")
+    propose_rebase(session, match[2] or match[3], match[1]).perform("ann")
 
 
 def test_record_that_one_table_has_passed_is_skipped_for_the_one_that_came_later(world: World) -> None:
@@ -216,7 +216,7 @@ def test_partition_of_a_topic_that_was_created_again_does_not_stay_at_an_offset_
     for key, partition in (("c", 0), ("d", 1), ("e", 1)):
         produce(world, key, partition)
     session = world.open_session(ONE)
-    rebase_positions(session, propose_moves(session, '{"orders": {"0": 1}}'), "ann")
+    propose_rebase(session, '{"orders": {"0": 1}}').perform("ann")
     drain(world, ONE)
     assert (read_ids(world), read_offsets(world)) == (["a", "b", "d", "e"], {"orders": {0: 1, 1: 2}})
 
@@ -229,7 +229,7 @@ def test_offsets_stay_that_are_not_named_where_a_topic_was_copied_to_another_clu
     session = world.open_session(ONE)
     (move,) = propose_moves(session, '{"orders": {"0": 1}}')
     assert [(part.before, part.after) for part in move.moves] == [(1, 1), (1, 1)]
-    rebase_positions(session, [move], "ann")
+    rebase_position(session, move, "ann")
     drain(world, ONE)
     assert (read_ids(world), read_offsets(world)) == (["a", "b", "c"], {"orders": {0: 1, 1: 2}})
 

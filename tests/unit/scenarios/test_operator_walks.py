@@ -19,10 +19,10 @@ from tidegate.model.table_state import TableState
 from tidegate.ports.session import Session
 from tidegate.reprocess.backfill import apply_slice, drop_backfill
 from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
-from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.reprocess.rebase import propose_moves, propose_rebase, rebase_position
 from tidegate.reprocess.record import parse_address
-from tidegate.reprocess.rollback import answer_rollbacks, propose_answers, propose_undos, undo_rollbacks
-from tidegate.reprocess.skip import propose_skips, skip_record
+from tidegate.reprocess.rollback import propose_answer, propose_undo
+from tidegate.reprocess.skip import propose_skip
 from tidegate.spec.pipeline import Stage
 from tidegate.table.observed_table import observe_tables
 
@@ -104,9 +104,9 @@ class Operator:
         session = self.open_session()
         if not self.is_short and self.choice.random() < 0.5:
             with suppress(TidegateError):
-                answer_rollbacks(session, propose_answers(session, "rewind", name), "rewind", "ann")
+                propose_answer(session, "rewind", name).perform("ann")
         with suppress(NothingToDo):
-            undo_rollbacks(session, propose_undos(session, name), "ann", discard_foreign=True)
+            propose_undo(session, name, discard_foreign=True).perform("ann")
         if self.modes[name].startswith("upsert") and not self.is_short:
             with suppress(TidegateError):  # what lay behind the last flush, and was rolled back too
                 self.apply(name, whole=True)
@@ -143,9 +143,9 @@ class Operator:
         }
         to = self.choice.choice(("earliest", json.dumps(offsets), json.dumps({topic: {} for topic in offsets})))
         with suppress(TidegateError):
-            moves = propose_moves(self.open_session(), to, name)
-            if not any(part.skipped for move in moves for part in move.moves):  # staged, and gone from the log
-                rebase_positions(self.open_session(), moves, "ann")
+            (move,) = propose_moves(self.open_session(), to, name)
+            if not any(part.skipped for part in move.moves):  # staged, and gone from the log
+                rebase_position(self.open_session(), move, "ann")
 
     def switch(self) -> None:
         self.cap = self.choice.choice((2, 3, 50))
@@ -221,11 +221,9 @@ class Operator:
         if match := re.search(r"tidegate undo-rollback shop --table (\S+?);", message):
             self.answer(match[1])
         elif match := re.search(r"tidegate skip shop --at (\S+)", message):
-            skip_record(self.open_session(), propose_skips(self.open_session(), parse_address(match[1])), "ann")
+            propose_skip(self.open_session(), parse_address(match[1])).perform("ann")
         elif match := re.search(r"tidegate rebase shop(?: --table (\S+))? --to (?:'([^']+)'|(\w+))", message):
-            rebase_positions(
-                self.open_session(), propose_moves(self.open_session(), match[2] or match[3], match[1]), "ann"
-            )
+            propose_rebase(self.open_session(), match[2] or match[3], match[1]).perform("ann")
         elif "on_partition_growth: accept" in message:
             self.growth = "accept"
 

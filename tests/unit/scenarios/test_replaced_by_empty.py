@@ -5,8 +5,8 @@ from fakes import Crash, World, build_pipeline, build_table
 from tidegate.errors import PositionLost
 from tidegate.flush.flush import flush
 from tidegate.model.table_state import TableState
-from tidegate.reprocess.rebase import propose_moves, rebase_positions
-from tidegate.reprocess.rollback import answer_rollbacks, propose_answers
+from tidegate.reprocess.rebase import propose_moves, propose_rebase, rebase_position
+from tidegate.reprocess.rollback import propose_answer
 from tidegate.spec.pipeline import RollbackPolicy
 from tidegate.table.coverage import read_coverage
 
@@ -46,13 +46,13 @@ def test_move_of_an_empty_table_that_dies_leaves_the_rollback_without_an_answer(
             raise Crash
 
     session = world.open_session(PIPELINE)
-    moves = propose_moves(session, "earliest")
+    (move,) = propose_moves(session, "earliest")
     with pytest.raises(Crash):
-        rebase_positions(world.open_session(PIPELINE, die), moves, "ann")
+        rebase_position(world.open_session(PIPELINE, die), move, "ann")
     produce(world, "c", 0)
     with pytest.raises(PositionLost, match="was rolled back or replaced"):
         flush(world.open_session(PIPELINE))
-    rebase_positions(world.open_session(PIPELINE), propose_moves(session, "earliest"), "ann")
+    propose_rebase(session, "earliest").perform("ann")
     flush(world.open_session(PIPELINE))
     assert read_ids(world) == ["a", "b", "c"]
 
@@ -64,7 +64,7 @@ def test_what_is_left_out_of_an_empty_table_is_not_covered(world: World, by_file
         pipeline = build_pipeline(build_table(NAME), on_rollback=RollbackPolicy.KEEP)
     else:
         session = world.open_session(PIPELINE)
-        answer_rollbacks(session, propose_answers(session, "keep", None), "keep", "ann")
+        propose_answer(session, "keep").perform("ann")
     produce(world, "c", 0)
     flush(world.open_session(pipeline))
     assert read_ids(world) == ["c"]

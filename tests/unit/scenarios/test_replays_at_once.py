@@ -11,7 +11,7 @@ from fakes import BAD, World, build_pipeline, build_table
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.flush.flush import flush
 from tidegate.merge.owed import LetterFilter
-from tidegate.reprocess.discard import discard_dead_letters, propose_discards
+from tidegate.reprocess.discard import propose_discard
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import Errors
@@ -108,7 +108,7 @@ def answer_by_hand(world: World, pipeline: Pipeline, refusal: GiveUp) -> None:
     came_in = {("orders", partition, 1) for partition in (0, 1)}
     letter_filter = LetterFilter(places=frozenset({("orders", 1, 3)}))
     session = world.open_session(pipeline)
-    discard_dead_letters(session, propose_discards(session, LetterFilter(places=frozenset(came_in))), "came in", "ann")
+    propose_discard(session, LetterFilter(places=frozenset(came_in)), "came in").perform("ann")
     assert [result.still_bad for result in replay_dead_letters(session, letter_filter)] == [1]
 
 

@@ -19,14 +19,14 @@ from tidegate.errors import (
 from tidegate.flush.flush import flush
 from tidegate.model.table_state import Rollback
 from tidegate.monitoring.status import read_status
-from tidegate.reprocess.rebase import propose_moves, propose_rebase, rebase_positions
+from tidegate.reprocess.rebase import propose_rebase
 from tidegate.reprocess.rollback import (
     Answer,
-    answer_rollbacks,
     propose_answer,
     propose_answers,
+    propose_undo,
     propose_undos,
-    undo_rollbacks,
+    undo_rollback,
 )
 from tidegate.spec.table import History
 
@@ -68,12 +68,12 @@ def list_actions(world: World, table: str = ORDERS) -> list[tuple[str, str, str]
 
 def undo(world: World, **options: Any) -> None:
     session = world.open_session(PIPELINE)
-    undo_rollbacks(session, propose_undos(session, None), "ann", **options)
+    propose_undo(session, **options).perform("ann")
 
 
 def answer(world: World, choice: Answer) -> None:
     session = world.open_session(PIPELINE)
-    answer_rollbacks(session, propose_answers(session, choice, None), choice, "ann")
+    propose_answer(session, choice).perform("ann")
 
 
 def test_undo_shows_what_comes_back_and_changes_nothing_before_it_is_done(world: World) -> None:
@@ -147,10 +147,10 @@ def test_undo_passes_over_a_compaction_since_the_rollback(world: World) -> None:
 
 def test_undo_gives_way_to_a_writer_who_came_between_the_look_and_the_commit(world: World) -> None:
     session = world.open_session(PIPELINE)
-    proposals = propose_undos(session, None)
+    action = propose_undo(session)
     world.destination.append_foreign_rows(ORDERS, {"id": "z", "name": "theirs"})
     with pytest.raises(RetryLater, match="another writer was faster, nothing was undone"):
-        undo_rollbacks(session, proposals, "ann")
+        action.perform("ann")
     assert read_ids(world) == ["a", "b", "c", "z"]
 
 
@@ -173,14 +173,15 @@ class LostAnswer:
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_rollback_that_somebody_else_undoes_at_the_same_moment_is_undone_once(world: World, moment: str) -> None:
-    proposals, calls = propose_undos(world.open_session(PIPELINE), None), list[str]()
+    (proposal,) = propose_undos(world.open_session(PIPELINE), None)
+    calls = list[str]()
 
     def undo_too(call: str, at: str) -> None:
         if (call, at) == ("commits.find_rollback", moment) and not calls:
             calls.append(call)
             undo(world)
 
-    undo_rollbacks(world.open_session(PIPELINE, undo_too), proposals, "ben")
+    undo_rollback(world.open_session(PIPELINE, undo_too), proposal, "ben")
     assert (calls, read_ids(world)) == (["commits.find_rollback"], ["a", "b", "c", "d"])
     assert [by for _, by, _ in list_actions(world)] == ["ann"]
 
@@ -198,7 +199,7 @@ def test_rollback_that_somebody_undoes_while_it_is_looked_at_lacks_no_tag(world:
 def test_undo_whose_answer_is_lost_is_looked_up_and_done_once(world: World, takes_effect: bool, calls: int) -> None:
     commits = LostAnswer(world, takes_effect)
     session = world.open_session(PIPELINE, commits=commits)
-    undo_rollbacks(session, propose_undos(session, None), "ann")
+    propose_undo(session).perform("ann")
     assert commits.calls == calls
     assert read_ids(world) == ["a", "b", "c", "d"]
     assert len(list_actions(world)) == 1
@@ -214,7 +215,7 @@ def test_undo_whose_answer_is_lost_is_found_done_below_what_others_wrote_since(w
 
     foreign = list[int]()
     session = world.open_session(PIPELINE, write, commits=commits)
-    undo_rollbacks(session, propose_undos(session, None), "ann")
+    propose_undo(session).perform("ann")
     assert (commits.calls, len(foreign), read_ids(world)) == (1, 1, ["a", "b", "c", "d", "z"])
     assert [by for _, by, _ in list_actions(world)] == ["ann"]
 
@@ -318,7 +319,7 @@ def test_actions_are_kept_in_order_and_bounded(world: World) -> None:
     session = world.open_session(PIPELINE)
     undo(world)
     for number in range(25):
-        rebase_positions(session, propose_moves(session, "latest"), f"user{number}")
+        propose_rebase(session, "latest").perform(f"user{number}")
     actions = list_actions(world)
     assert len(actions) == 20
     assert actions[0] == ("rebase", "user24", "the position stays")

@@ -16,11 +16,11 @@ from tidegate.monitoring.status import read_backfills, read_status
 from tidegate.ports.session import Session
 from tidegate.reprocess.backfill import apply_backfill
 from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
-from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.reprocess.rebase import propose_rebase
 from tidegate.reprocess.record import parse_address
 from tidegate.reprocess.replay import replay_dead_letters
-from tidegate.reprocess.rollback import answer_rollbacks, propose_answers
-from tidegate.reprocess.skip import propose_skips, skip_record
+from tidegate.reprocess.rollback import propose_answer
+from tidegate.reprocess.skip import propose_skip, propose_skips, skip_record
 from tidegate.spec.source import Errors
 
 ORDERS, COPY, LETTERS = "lake.shop.orders", "lake.shop.copy", "lake.shop.tidegate_shop_dead_letters"
@@ -44,7 +44,7 @@ def produce(world: World, key: str, partition: int, value: Any = None) -> None:
 
 
 def skip(session: Session, place: str, by: str = "ann") -> None:
-    skip_record(session, propose_skips(session, parse_address(place)), by)
+    propose_skip(session, parse_address(place)).perform(by)
 
 
 def read_ids(world: World, table: str = ORDERS) -> list[str]:
@@ -130,12 +130,12 @@ def test_pipeline_that_sets_bad_records_aside_skips_none(world: World) -> None:
 def test_record_of_several_tables_is_skipped_in_each_and_read_again_it_is_set_aside_again(world: World) -> None:
     pipeline = build_pipeline(build_table(ORDERS), build_table(COPY))
     session = world.open_session(pipeline)
-    proposals = propose_skips(session, parse_address("orders:1:1"))
-    assert [proposal.verdict.table for proposal in proposals] == [ORDERS, COPY]
-    skip_record(session, proposals, "ann")
-    skip_record(session, proposals, "bob")  # said twice, noted once
+    action = propose_skip(session, parse_address("orders:1:1"))
+    assert [part.table for part in action.parts] == [ORDERS, COPY]
+    action.perform("ann")
+    action.perform("bob")  # said twice, noted once
     flush(session)
-    rebase_positions(session, propose_moves(session, "earliest"))
+    propose_rebase(session, "earliest").perform("ann")
     flush(session)
     assert read_ids(world) == read_ids(world, COPY) == ["a", "b", "d"]
     assert [letter for letter in read_letters(world) if letter[3]] == [(COPY, 1, 1, True), (ORDERS, 1, 1, True)]
@@ -152,7 +152,7 @@ def test_record_of_a_topic_that_was_created_again_is_another_one(world: World) -
     world.broker.create("orders", 2)
     produce(world, "x", 1)
     produce(world, "y", 1, value=BAD)
-    rebase_positions(session, propose_moves(session, "earliest"))
+    propose_rebase(session, "earliest").perform("ann")
     with pytest.raises(BadRecord, match="partition=1 offset=1"):
         flush(session)
 
@@ -180,7 +180,7 @@ def test_rollback_is_answered_before_a_record_is_skipped(world: World, policy: s
     with pytest.raises(GiveUp, match="it was rolled back, and nothing was changed"):
         skip(session, "orders:1:1")
     assert world.destination.tables[ORDERS].refs["main"] == first
-    answer_rollbacks(session, propose_answers(session, "rewind", None), "rewind", "ann")
+    propose_answer(session, "rewind").perform("ann")
     skip(session, "orders:1:1")
     flush(session)
     assert read_ids(world) == ["a", "b", "d"]
@@ -191,7 +191,8 @@ def test_rollback_between_the_look_and_the_note_is_not_answered_by_it(world: Wor
     flush(session, stop_offsets={"orders": {0: 0, 1: 1}})
     first = world.destination.tables[ORDERS].refs["main"]
     flush(session, stop_offsets={"orders": {0: 1, 1: 1}})
-    proposals, looks = propose_skips(session, parse_address("orders:1:1")), 0
+    (proposal,) = propose_skips(session, parse_address("orders:1:1"))
+    looks = 0
     read_state = session.tables.read_state
 
     def roll_back_at_the_third_look(table: str, pipeline: str) -> TableState | None:
@@ -204,7 +205,7 @@ def test_rollback_between_the_look_and_the_note_is_not_answered_by_it(world: Wor
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(session.tables), "read_state", lambda _, *arguments: roll_back_at_the_third_look(*arguments))
         with pytest.raises(GiveUp, match="it was rolled back, and nothing was changed"):
-            skip_record(session, proposals, "ann")
+            skip_record(session, proposal, "ann")
     assert world.destination.tables[ORDERS].refs["main"] == first
 
 

@@ -12,7 +12,7 @@ from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
 from tidegate.model.batch import PlanScope
 from tidegate.monitoring.status import read_status
-from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.reprocess.rebase import propose_rebase
 from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline, RiskPolicy, Stage
 from tidegate.spec.source import Start, StartKind
@@ -169,7 +169,7 @@ def refuse_flush(world: World, pipeline: Pipeline) -> str:
 
 def obey_rebase(world: World, pipeline: Pipeline, to: str) -> None:
     session = world.open_session(pipeline)
-    rebase_positions(session, propose_moves(session, to))
+    propose_rebase(session, to).perform("ann")
 
 
 @OTHER_LOGS

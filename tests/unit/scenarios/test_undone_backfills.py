@@ -15,7 +15,7 @@ from tidegate.monitoring.details import find_warnings
 from tidegate.monitoring.status import read_status
 from tidegate.reprocess.backfill import apply_backfill, apply_slice, drop_backfill
 from tidegate.reprocess.backfill_plan import BackfillRequest, parse_request, propose_backfill
-from tidegate.reprocess.rollback import answer_rollbacks, propose_answers
+from tidegate.reprocess.rollback import propose_answer
 from tidegate.table.history import find_undone_backfills
 from tidegate.wiring.doctor import check_position
 
@@ -126,7 +126,7 @@ def test_records_that_the_flush_reads_again_are_not_told(world: World) -> None:
     backfill(world)
     world.destination.rollback(NAME, begin)
     session = world.open_session(PIPELINE)
-    answer_rollbacks(session, propose_answers(session, "rewind", NAME), "rewind", "ann")
+    propose_answer(session, "rewind", NAME).perform("ann")
     assert list_backfill_warnings(world) == []
     flush_all(world)
     assert read_orders(world) == {"a": "2", "b": "1"}

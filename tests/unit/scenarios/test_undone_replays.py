@@ -10,10 +10,10 @@ from tidegate.flush.heartbeat import heartbeat
 from tidegate.merge.owed import LetterFilter
 from tidegate.model.resource_names import REPLAY_PROPERTY
 from tidegate.monitoring.status import read_status
-from tidegate.reprocess.discard import discard_dead_letters, propose_discards
+from tidegate.reprocess.discard import propose_discard
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.reprocess.replay_stage import ReplayResult
-from tidegate.reprocess.rollback import answer_rollbacks, propose_answers
+from tidegate.reprocess.rollback import propose_answer
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import Errors
 from tidegate.table.history import list_undone_letters
@@ -144,10 +144,10 @@ def test_letters_that_may_stay_away_are_discarded(world: World, pipeline: Pipeli
     replay_letters(world, pipeline)
     world.destination.rollback(ORDERS, before)
     session, letter_filter = world.open_session(pipeline), LetterFilter(places=frozenset({("orders", 0, 1)}))
-    proposals = propose_discards(session, letter_filter)
-    assert [(discard.table.name, len(discard.letters)) for discard in proposals] == [(ORDERS, 1)]
+    action = propose_discard(session, letter_filter, "not needed")
+    assert [(part.table, part.facts["dead_letters"]) for part in action.parts] == [(ORDERS, 1)]
     assert list_told_risks(world, pipeline) == [render_message(ORDERS, 2)]
-    discard_dead_letters(session, proposals, "not needed", "ann")
+    action.perform("ann")
     assert (list_waiting_letters(world), list_told_risks(world, pipeline)) == ([(ORDERS, 1)], [])
     assert replay_letters(world, pipeline) == {ORDERS: (1, 1)}
     assert read_ids(world) == ["a0", "a1", "b1", "c1"]
@@ -162,7 +162,7 @@ def test_letters_that_are_read_again_behind_a_rollback_are_not_replayed_too(
     replay_letters(world, pipeline)
     world.destination.rollback(ORDERS, begin)
     session = world.open_session(pipeline)
-    answer_rollbacks(session, propose_answers(session, answer, ORDERS), answer, "ann")
+    propose_answer(session, answer, ORDERS).perform("ann")
     try:
         flush(session)
     except NothingToDo:
@@ -179,7 +179,7 @@ def test_letter_that_is_bad_again_behind_a_rollback_waits(world: World, pipeline
     records = world.broker.partitions["orders"][1].records
     records[2] = replace(records[2], value=BAD)
     session = world.open_session(pipeline)
-    answer_rollbacks(session, propose_answers(session, "rewind", ORDERS), "rewind", "ann")
+    propose_answer(session, "rewind", ORDERS).perform("ann")
     flush(session)
     assert (list_waiting_letters(world), list_told_risks(world, pipeline)) == ([(ORDERS, 1)], [])
     assert replay_letters(world, pipeline) == {ORDERS: (1, 1)}

@@ -26,7 +26,7 @@ from tidegate.flush.heartbeat import commit_offsets, heartbeat
 from tidegate.flush.plan import plan
 from tidegate.monitoring.status import read_status
 from tidegate.ports.session import Session
-from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.reprocess.rebase import propose_rebase
 from tidegate.spec.pipeline import Heartbeat, Pipeline
 from tidegate.spec.source import Start
 
@@ -137,7 +137,7 @@ def test_table_that_is_fixed_catches_up_alone_and_then_shares_the_read_again(wor
     if answer == "forward":
         world.destination.rollback(COPY, before)
     if answer == "rebase":
-        rebase_positions(world.open_session(TWO), propose_moves(world.open_session(TWO), "earliest"))
+        propose_rebase(world.open_session(TWO), "earliest").perform("ann")
     flush(world.open_session(pipeline))
     kept_rows = [{"id": "a", "name": "1"}, *world.read_rows(ORDERS)[1:]]
     assert world.read_rows(COPY) == (kept_rows if answer == "keep" else world.read_rows(ORDERS))
@@ -193,7 +193,7 @@ def test_damage_to_one_topic_stops_the_tables_that_read_it_alone(damage: Callabl
     if damage is not delete_topic:
         reached = {0: 0 if damage is recreate_topic else 1, 1: 0}  # of the new topic nothing is published
         assert world.broker.groups["tidegate-shop"].get(OTHER, reached) == reached
-        rebase_positions(world.open_session(APART), propose_moves(world.open_session(APART), "earliest"))
+        propose_rebase(world.open_session(APART), "earliest").perform("ann")
         drain(world, APART)
         assert read_committed_offset(world, OTHER) == world.broker.partitions[OTHER][0].end
 

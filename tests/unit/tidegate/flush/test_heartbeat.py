@@ -12,7 +12,7 @@ from tidegate.flush.heartbeat import HeartbeatResult, commit_offsets, heartbeat,
 from tidegate.model.kafka_log import Retention
 from tidegate.model.offsets import Offsets
 from tidegate.monitoring.status import read_status
-from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.reprocess.rebase import propose_rebase
 from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Heartbeat, Pipeline
 from tidegate.spec.source import Start, StartKind
@@ -337,7 +337,7 @@ def test_connectors_topics_of_another_cluster_are_not_committed_unless_a_table_i
     assert heartbeat(world.open_session(pipeline)).committed == {}
     assert not world.broker.groups.get(GROUP)
     session = world.open_session(pipeline)
-    rebase_positions(session, propose_moves(session, "latest", "lake.shop.other"))
+    propose_rebase(session, "latest", "lake.shop.other").perform("ann")
     committed = {"other": {0: 2, 1: 2}, CONNECTOR: {0: 3, 1: 2}}
     assert heartbeat(world.open_session(pipeline)).committed == committed
     assert world.broker.groups[GROUP] == committed

@@ -13,7 +13,7 @@ from tidegate.flush.merge_queue import merge_queue
 from tidegate.flush.plan import plan
 from tidegate.flush.stage import stage
 from tidegate.model.batch import StagedBatch
-from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.reprocess.rebase import propose_rebase
 from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline
 
@@ -40,7 +40,7 @@ def test_batch_of_before_a_rebase_is_not_published_after_it(world: World) -> Non
     world.broker.delete("orders")
     world.broker.create("orders", 2)
     send_orders(world, *((key, "new") for key in "abcde"))
-    rebase_positions(world.open_session(PIPELINE), propose_moves(world.open_session(PIPELINE), "earliest"))
+    propose_rebase(world.open_session(PIPELINE), "earliest").perform("ann")
     state = world.destination.read_state(NAME, "shop")
     with pytest.raises(TidegateError):
         publish(world, batch)

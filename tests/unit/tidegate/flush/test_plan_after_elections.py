@@ -12,7 +12,7 @@ from tidegate.flush.stage import stage
 from tidegate.jobs.stage_job import StageJob
 from tidegate.monitoring.status import read_status
 from tidegate.ports.session import Job
-from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.reprocess.rebase import propose_rebase
 
 PIPELINE = build_pipeline()
 OTHER = "payments"
@@ -54,11 +54,11 @@ def test_rebase_of_another_partition_hides_no_cut(world: World) -> None:
     world.broker.elect("orders", partition=0, has=1)
     produce(world, 4, partition=0)  # behind the position again
     session = world.open_session(PIPELINE)
-    rebase_positions(session, propose_moves(session, json.dumps({"orders": {"1": 1}})))
+    propose_rebase(session, json.dumps({"orders": {"1": 1}})).perform("ann")
     assert read_epochs(world) == {0: 0, 1: 0}
     with pytest.raises(PositionLost, match=r"partition=0 position=3: the log was cut at offset=1"):
         plan(session)
-    rebase_positions(session, propose_moves(session, json.dumps({"orders": {"0": 1}})))
+    propose_rebase(session, json.dumps({"orders": {"0": 1}})).perform("ann")
     assert read_epochs(world) == {0: 1, 1: 0}
     assert [batch.ranges.to_dict() for batch in plan(session).tables] == [{"orders": {"0": [1, 5], "1": [1, 3]}}]
 
@@ -106,7 +106,7 @@ def test_printed_way_out_reads_what_stands_behind_the_cut_and_the_next_election_
     world.broker.elect("orders", partition=0, has=1)
     produce(world, 4, partition=0, name="new")
     session = world.open_session(PIPELINE)
-    rebase_positions(session, propose_moves(session, json.dumps({"orders": {"0": 1}})))
+    propose_rebase(session, json.dumps({"orders": {"0": 1}})).perform("ann")
     flush(world.open_session(PIPELINE))
     assert {row["id"]: row["name"] for row in world.read_rows("lake.shop.orders")} | {"k5": "x"} == {
         "k0": "new", "k1": "new", "k2": "new", "k3": "new", "k4": "x", "k5": "x"

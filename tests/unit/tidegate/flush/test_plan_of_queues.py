@@ -8,7 +8,7 @@ import pytest
 from fakes import FailsToMerge, World, build_pipeline, build_table
 from tidegate.errors import PositionLost, SomeTablesFailed, TidegateError
 from tidegate.flush.flush import flush
-from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.reprocess.rebase import propose_rebase
 from tidegate.spec.pipeline import Pipeline
 
 ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"
@@ -111,7 +111,7 @@ def test_way_out_that_is_told_behind_the_queue_loses_no_record_that_was_staged_o
     cut(world)
     flush(world.open_session(ONE))
     session = world.open_session(ONE)
-    rebase_positions(session, propose_moves(session, json.dumps({"orders": {"0": 3}})))
+    propose_rebase(session, json.dumps({"orders": {"0": 3}})).perform("ann")
     flush(world.open_session(ONE))
     assert read_keys(world, ORDERS) == "abcdfg"
 
@@ -129,7 +129,7 @@ def test_way_out_that_a_table_is_told_leaves_what_another_one_has_staged(
         rf"table={ORDERS}: .*tidegate rebase shop --table ({ORDERS}) --to '?([^'\n;]*)", str(error_info.value)
     )
     assert match, str(error_info.value)
-    rebase_positions(world.open_session(TWO), propose_moves(world.open_session(TWO), match[2], match[1]))
+    propose_rebase(world.open_session(TWO), match[2], match[1]).perform("ann")
     flush(world.open_session(TWO))
     assert (read_keys(world, ORDERS)[:4], read_keys(world, COPY)) == ("abcd", "abcd")
     assert read_keys(world, ORDERS).endswith("fg")

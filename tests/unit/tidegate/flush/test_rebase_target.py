@@ -9,7 +9,7 @@ from tidegate.flush.flush import flush
 from tidegate.flush.plan import plan
 from tidegate.model.offsets import MAX_NAMED_PARTITIONS
 from tidegate.model.position import Position
-from tidegate.reprocess.rebase import MAX_SHOWN_MOVES, propose_moves, propose_rebase, rebase_positions
+from tidegate.reprocess.rebase import MAX_SHOWN_MOVES, propose_moves, propose_rebase, rebase_position
 
 PIPELINE = build_pipeline()
 TABLE = "lake.shop.orders"
@@ -53,12 +53,12 @@ def read_position(world: World) -> Position:
 def test_partitions_that_lost_records_are_moved_by_one_word_and_the_others_stay(world: World) -> None:
     lose_records(world)
     session = world.open_session(PIPELINE)
-    moves = propose_moves(session, "remaining")
-    assert {(move.partition, move.before, move.after) for move in moves[0].moves if move.before != move.after} == {
+    (move,) = propose_moves(session, "remaining")
+    assert {(part.partition, part.before, part.after) for part in move.moves if part.before != part.after} == {
         *((partition, 2, 3) for partition in LOST),
         (CUT, 2, 1),
     }
-    rebase_positions(session, moves)
+    rebase_position(session, move, "ann")
     epochs = read_position(world).epochs["orders"]
     assert (epochs[CUT], epochs[CUT + 1]) == (1, 0)
     flush(session)
@@ -122,7 +122,7 @@ def test_message_of_many_partitions_has_its_command_within_what_is_kept_of_it(wo
     with pytest.raises(PositionLost) as cut:
         plan(world.open_session(PIPELINE))
     assert str(cut.value).endswith("""tidegate rebase shop --to '{"orders": {"150": 1, "151": 1}}'""")
-    rebase_positions(world.open_session(PIPELINE), propose_moves(world.open_session(PIPELINE), "remaining"))
+    propose_rebase(world.open_session(PIPELINE), "remaining").perform("ann")
     for partition in LOST:
         world.broker.retain_from("orders", 4, partition)
     with pytest.raises(PositionLost) as lost:

@@ -20,7 +20,7 @@ from tidegate.flush.stage import stage
 from tidegate.jobs.stage_job import StageJob
 from tidegate.model.batch import Counts
 from tidegate.ports.session import Job
-from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.reprocess.rebase import propose_rebase
 from tidegate.schema.data_types import Column
 
 TWO = (build_table(), build_table("lake.shop.copy", mode="upsert"))
@@ -234,7 +234,7 @@ def test_topic_that_is_created_again_before_the_stage_is_not_taken_for_the_old_o
     with pytest.raises(PositionLost, match="was deleted and created again"):
         flush(session)
     assert read_names(world, "lake.shop.orders") == ["x", "y"]
-    rebase_positions(session, propose_moves(session, "earliest"))
+    propose_rebase(session, "earliest").perform("ann")
     flush(session)
     assert read_names(world, "lake.shop.orders") == [*["new"] * 6, "x", "y"]
     assert read_names(world, "lake.shop.copy") == [*["new"] * 6, "y"]
@@ -287,7 +287,7 @@ def test_topic_that_is_created_again_while_it_is_read_leaves_no_batch_of_its_rec
         with pytest.raises(PositionLost, match="was deleted and created again"):
             flush(session)
         assert (read_names(world, "lake.shop.orders"), read_names(world, "lake.shop.copy")) == (["x", "y"], ["y"])
-        rebase_positions(session, propose_moves(session, "earliest"))
+        propose_rebase(session, "earliest").perform("ann")
     flush(session)
     before = ["x", "y"] if flushed else []
     assert read_names(world, "lake.shop.orders") == [*["new"] * 6, *before]
@@ -318,7 +318,7 @@ def test_worker_that_dies_before_it_has_compared_the_ids_leaves_no_batch_either(
     if flushed:
         with pytest.raises(PositionLost, match="was deleted and created again"):
             flush(world.open_session(pipeline))
-        rebase_positions(world.open_session(pipeline), propose_moves(world.open_session(pipeline), "earliest"))
+        propose_rebase(world.open_session(pipeline), "earliest").perform("ann")
     flush(world.open_session(pipeline))
     before = ["x", "y"] if flushed else []
     assert read_names(world, "lake.shop.orders") == [*["new"] * 6, *before]

@@ -16,7 +16,7 @@ from tidegate.model import resource_names
 from tidegate.model.batch import Counts, StagedBatch, exceeds_tolerance
 from tidegate.model.offsets import Ranges
 from tidegate.monitoring.status import read_status
-from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.reprocess.rebase import propose_rebase
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import Errors
@@ -171,14 +171,14 @@ def test_batch_that_is_refused_and_left_out_leaves_dead_letters_as_they_are(refu
             raise GiveUp("what nobody repairs")
 
     session = world.open_session(pipeline)
-    rebase_positions(session, propose_moves(session, "earliest", name), "ann")
+    propose_rebase(session, "earliest", name).perform("ann")
     world.broker.produce("orders", {"id": "d"}, BAD, 0)
     for _ in range(2):
         with suppress(GiveUp, HeldForApproval):
             flush(world.open_session(refused, fail))
         own = [letter for letter in world.read_rows(LETTERS) if letter["table"] == name]
         assert own == [letter for letter in before if letter["table"] == name]
-    rebase_positions(session, propose_moves(session, "latest", name), "ann")
+    propose_rebase(session, "latest", name).perform("ann")
     (result,) = replay_dead_letters(session, LetterFilter(table=name))
     assert (result.tried, result.replayed) == (1, 1)
     assert {row["id"]: row["name"] for row in world.read_rows(name)} == {"a": "x", "b": "late", "c": "x"}
@@ -328,8 +328,7 @@ def test_letters_of_many_partitions_are_forgotten_and_read_again_by_statements_o
     for partition in range(partitions):
         world.broker.produce("many", {"id": f"b{partition}"}, BAD, partition=partition)
     flush(world.open_session(pipeline))
-    earliest = propose_moves(world.open_session(pipeline), "earliest")
-    rebase_positions(world.open_session(pipeline), earliest)
+    propose_rebase(world.open_session(pipeline), "earliest").perform("ann")
     flush(world.open_session(pipeline))
     reread = [
         statement["ranges"] for statement in list_statements(world) if statement["statement"] == "reread_dead_letters"

@@ -27,9 +27,9 @@ from tidegate.model.table_state import TableCommit
 from tidegate.monitoring.status import read_status
 from tidegate.reprocess.backfill import abandon_backfill, apply_backfill, apply_slice, read_open_backfills
 from tidegate.reprocess.backfill_plan import BackfillRequest, parse_request, propose_backfill
-from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.reprocess.rebase import propose_rebase
 from tidegate.reprocess.replay import replay_dead_letters
-from tidegate.reprocess.rollback import answer_rollbacks, propose_answers
+from tidegate.reprocess.rollback import propose_answer
 from tidegate.schema.data_types import Column
 
 NAME = "lake.shop.orders"
@@ -472,7 +472,7 @@ def test_slice_behind_the_position_of_a_rewound_table_is_left_to_the_flush(mode:
     planned = propose_backfill(session, request).backfill
     apply_slice(session, planned, 3)
     world.destination.rollback(NAME, first.id)
-    answer_rollbacks(session, propose_answers(session, "rewind", NAME), "rewind", "ann")
+    propose_answer(session, "rewind", NAME).perform("ann")
     with pytest.raises(
         GiveUp,
         match=r"slice=3/3 topic=orders partition=0: position=1 lies before the end=3 .*; run `tidegate flush`",
@@ -687,7 +687,7 @@ def test_rollback_that_no_flush_answers_without_new_records_is_answered_by_the_c
     pipeline = build_pipeline(on_rollback=policy)
     session = world.open_session(pipeline)
     head = world.destination.tables[NAME].refs["main"]
-    rebase_positions(session, propose_moves(session, "latest"))  # a snapshot of its own, at the same offsets
+    propose_rebase(session, "latest").perform("ann")  # a snapshot of its own, at the same offsets
     damage(world)
     world.destination.rollback(NAME, head)
     with pytest.raises(NothingToDo):
@@ -695,7 +695,7 @@ def test_rollback_that_no_flush_answers_without_new_records_is_answered_by_the_c
     for retry in (run, lambda world, pipeline: replay_dead_letters(world.open_session(pipeline))):
         with pytest.raises(GiveUp, match=f"tidegate answer-rollback shop --table {NAME} --{policy}$"):
             retry(world, pipeline=pipeline)
-    answer_rollbacks(session, propose_answers(session, policy, NAME), policy, "ann")
+    propose_answer(session, policy, NAME).perform("ann")
     run(world, pipeline=pipeline)
     assert read_names(world) == {"a": "2", "b": "1"}
 
@@ -756,7 +756,7 @@ def test_topic_recreated_during_a_backfill_is_noticed_and_the_way_out_works(worl
     with pytest.raises(Crash):
         apply_backfill(world.open_session(PIPELINE, CrashAt(60)), planned, print)
     world.broker.create("orders")
-    rebase_positions(session, propose_moves(session, "earliest"))
+    propose_rebase(session, "earliest").perform("ann")
     with pytest.raises(PositionLost, match=f"--abandon {planned.id}"):
         apply_backfill(session, planned, print)
     abandon_backfill(session, planned.id)

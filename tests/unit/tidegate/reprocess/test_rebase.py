@@ -17,7 +17,7 @@ from tidegate.model.resource_names import name_intermediate_table
 from tidegate.model.table_state import NO_TOPIC_ID, TableState
 from tidegate.monitoring.status import read_status
 from tidegate.ports.session import Session
-from tidegate.reprocess.rebase import propose_moves, propose_rebase, rebase_positions
+from tidegate.reprocess.rebase import propose_moves, propose_rebase, rebase_position
 
 NAME = "lake.shop.orders"
 PIPELINE = build_pipeline()
@@ -38,7 +38,7 @@ def produce(world: World, key: str, name: str) -> None:
 
 
 def move_positions(session: Session, to: str) -> None:
-    rebase_positions(session, propose_moves(session, to))
+    propose_rebase(session, to).perform("ann")
 
 
 def read_offsets(world: World) -> dict[str, dict[int, int]]:
@@ -128,18 +128,18 @@ def test_a_lost_position_is_written_anew_where_it_is_asked_to_stand(
     monkeypatch.setattr(world.destination, "seed", seed)
     with pytest.raises(PositionLost, match="its position is gone"):
         flush(world.open_session(PIPELINE))
-    proposals = propose_moves(world.open_session(PIPELINE), '{"orders": {"0": 2}}')
-    assert [(move.before, move.after) for move in proposals[0].moves] == [(None, 2), (None, 0)]
+    (move,) = propose_moves(world.open_session(PIPELINE), '{"orders": {"0": 2}}')
+    assert [(part.before, part.after) for part in move.moves] == [(None, 2), (None, 0)]
 
     def die(call: str, moment: str) -> None:
         if (call, moment) == ("commits.start_branch", "before"):
             raise Crash
 
     with pytest.raises(Crash):
-        rebase_positions(world.open_session(PIPELINE, die), proposals)
+        rebase_position(world.open_session(PIPELINE, die), move, "ann")
     assert read_offsets(world) == {"orders": {0: 2, 1: 0}}  # not the begin of the log, whose rows are there
-    rebase_positions(world.open_session(PIPELINE), proposals)
-    assert seeds == [proposals[0].after]
+    rebase_position(world.open_session(PIPELINE), move, "ann")
+    assert seeds == [move.after]
     assert read_offsets(world) == {"orders": {0: 2, 1: 0}}
 
 

@@ -16,7 +16,7 @@ from tidegate.jobs.stage_job import StageJob
 from tidegate.model.batch import StagedBatch
 from tidegate.ports.session import Session
 from tidegate.reprocess import verify
-from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.reprocess.rebase import propose_rebase
 from tidegate.reprocess.repair import propose_repair
 from tidegate.reprocess.verify import (
     CHANGING,
@@ -55,7 +55,7 @@ def test_table_before_its_first_flush_is_refused() -> None:
 def test_moved_position_is_refused_until_a_merge_shows_what_the_table_has(world: World, to: str) -> None:
     send_orders(world, ("a", "3"))
     session = world.open_session(PIPELINE)
-    rebase_positions(session, propose_moves(session, to))
+    propose_rebase(session, to).perform("ann")
     refuse(world, PIPELINE, f"table={NAME}: the position was moved by hand.* run: tidegate flush shop")
 
 

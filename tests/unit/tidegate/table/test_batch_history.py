@@ -121,7 +121,7 @@ def test_records_that_are_read_again_change_nothing(changes: list) -> None:
         runner.flush()
     before = runner.rows
     session = runner.world.open_session(runner.pipeline)
-    rebase.rebase_positions(session, rebase.propose_moves(session, "earliest"))
+    rebase.propose_rebase(session, "earliest").perform("ann")
     runner.finish()
     assert runner.rows == before == runner.model
 

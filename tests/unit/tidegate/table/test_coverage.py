@@ -8,8 +8,8 @@ from fakes.orders import NAME, make_orders, send_orders
 from tidegate.flush.flush import flush
 from tidegate.model.offsets import Offsets
 from tidegate.ports.session import Session
-from tidegate.reprocess.rebase import propose_moves, rebase_positions
-from tidegate.reprocess.rollback import Answer, answer_rollbacks, propose_answers
+from tidegate.reprocess.rebase import propose_rebase
+from tidegate.reprocess.rollback import Answer, propose_answer
 from tidegate.spec.pipeline import Merge, Pipeline, RollbackPolicy
 from tidegate.table.coverage import Coverage, read_coverage
 
@@ -43,7 +43,7 @@ def offsets(b: int, a: int) -> Offsets:
 
 def move(world: World, to: str) -> None:
     session = world.open_session(PIPELINE)
-    rebase_positions(session, propose_moves(session, to))
+    propose_rebase(session, to).perform("ann")
 
 
 def roll_back(world: World, back: int) -> None:
@@ -58,7 +58,7 @@ def cap(session: Session) -> Session:
 
 def answer(world: World, word: Answer) -> None:
     session = world.open_session(PIPELINE)
-    answer_rollbacks(session, propose_answers(session, word, None), word, "somebody")
+    propose_answer(session, word).perform("somebody")
 
 
 def test_merges_that_follow_each_other_are_one_stretch_from_the_first_offset(world: World) -> None:

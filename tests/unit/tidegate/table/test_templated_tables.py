@@ -20,7 +20,7 @@ from tidegate.reprocess import rebase
 from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
 from tidegate.reprocess.record import parse_address
 from tidegate.reprocess.replay import replay_dead_letters
-from tidegate.reprocess.skip import propose_skips, skip_record
+from tidegate.reprocess.skip import propose_skip
 from tidegate.schema.data_types import Column
 from tidegate.spec.table_template import TableNaming
 from tidegate.table.session import find_table
@@ -194,7 +194,7 @@ def test_status_and_rebase_see_tables_that_records_named(world: World) -> None:
     table_statuses = read_status(world.open_session(build_template()))["tables"]
     assert [table["table"] for table in table_statuses] == ["lake.shop.line", "lake.shop.order"]
     session = world.open_session(build_template())
-    rebase.rebase_positions(session, rebase.propose_moves(session, "earliest"))
+    rebase.propose_rebase(session, "earliest").perform("ann")
     reads = len(world.engine.stages)
     flush(world.open_session(build_template()))
     assert (len(world.engine.stages), read_keys(world, "order"), read_keys(world, "line")) == (reads + 1, ["1"], ["2"])
@@ -217,7 +217,7 @@ def test_each_table_can_be_moved_by_the_name_that_its_refusal_has_also_the_one_t
             except GiveUp as error:
                 table, place = re.search(r"rebase shop --table (\S+) --to '([^']+)'", str(error)).groups()
                 session = world.open_session(build_template())
-                rebase.rebase_positions(session, rebase.propose_moves(session, place, table))
+                rebase.propose_rebase(session, place, table).perform("ann")
                 moved_tables.add(table)
     assert {"lake.shop.order", "lake.shop.line"} < moved_tables
     assert len(moved_tables) == 3
@@ -305,7 +305,7 @@ def test_skipped_record_of_a_table_that_records_named_is_set_aside_by_each_step_
     produce(world, "3", "order")
     with suppress(BadRecord):
         flush(session)
-    skip_record(session, propose_skips(session, parse_address("orders:0:1")), "ann")
+    propose_skip(session, parse_address("orders:0:1")).perform("ann")
     for queue in group_by_table(stage(session, plan(session))):
         merge_queue(session, queue).total  # noqa: B018 (raises the failure)
     assert read_keys(world, "order") == ["1", "3"]
