@@ -21,8 +21,10 @@
 Each message says what happened, names the values as ``name=value`` and ends with what to do next.
 """
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
 
 
 class TidegateError(Exception):
@@ -148,9 +150,23 @@ def join_tables(
     return (SomeTablesDelayed if is_passing else SomeTablesFailed)(message, published)
 
 
-def join_failures(failures: Collection[TidegateError], published: tuple[Any, ...] = ()) -> SomeTables:
-    """Return the error of several tables with a line for each reason."""
+def join_failures(failures: Collection[TidegateError], published: tuple[Any, ...] = ()) -> TidegateError:
+    """Return one error with a line for each table's reason; the only one as it is, if no other table has a result."""
+    if len(failures) == 1 and not published:
+        return next(iter(failures))
     return join_tables("\n".join(dict.fromkeys(map(str, failures))), map(type, failures), published)
+
+
+def try_tables(tables: Iterable[str], work: Callable[[str], Result]) -> tuple[list[Result], dict[str, TidegateError]]:
+    """Do the work for each table, also behind one that fails; return the results, and the errors by table."""
+    results = list[Result]()
+    failures = dict[str, TidegateError]()
+    for table in tables:
+        try:
+            results.append(work(table))
+        except TidegateError as failure:
+            failures[table] = failure
+    return results, failures
 
 
 def join_errors(errors: Sequence[TidegateError]) -> TidegateError:

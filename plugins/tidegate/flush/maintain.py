@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from tidegate.errors import GiveUp, RetryLater, TidegateError, join_failures
+from tidegate.errors import GiveUp, RetryLater, join_failures, try_tables
 from tidegate.jobs.lasting_failures import build_refused_right_error, find_refused_right
 from tidegate.jobs.maintain_job import ORPHANS, MaintainJob, MaintenanceOutcome, ProcedureOutcome
 from tidegate.model import resource_names
@@ -103,16 +103,11 @@ def _finds_table(session: Session, look: Callable[..., object], *arguments: str)
 def maintain_all(session: Session, tables: Iterable[str], report: Callable[[MaintenanceReport], None]) -> None:
     """Maintain tables (full names) one after the other; `report` gets what changed in each.
 
-    If a table fails, the others are maintained, and `SomeTables` is raised at the end.
+    If a table fails, the others are maintained; what `join_failures` makes of the errors is raised at the end.
     """
-    failures = list[TidegateError]()
-    for table in tables:
-        try:
-            report(maintain(session, table))
-        except TidegateError as problem:
-            failures.append(problem)
+    _, failures = try_tables(tables, lambda table: report(maintain(session, table)))
     if failures:
-        raise join_failures(failures)
+        raise join_failures(failures.values())
 
 
 def maintain(session: Session, table: str) -> MaintenanceReport:

@@ -18,6 +18,7 @@ from tidegate.errors import (
     TidegateError,
     Unverifiable,
     join_failures,
+    try_tables,
 )
 from tidegate.merge.hold import UNREADABLE_COLUMNS
 from tidegate.merge.scd2_statements import refuse_history, refuse_truncates
@@ -362,15 +363,8 @@ def explain_tables(
     session: Session, key: str, name: str | None = None, within: Ranges | None = None
 ) -> tuple[list[Explanation], Refusals]:
     """Explain the key in each table, or in the one named; the refusals by table. Raises if every table is refused."""
-    explanations: list[Explanation] = []
-    refusals: Refusals = {}
-    for table in select_tables(session, name):
-        try:
-            explanations.append(explain_key(session, table.name, key, within))
-        except TidegateError as refusal:
-            refusals[table.name] = refusal
-    if len(refusals) == 1 and not explanations:
-        raise next(iter(refusals.values()))
+    names = [table.name for table in select_tables(session, name)]
+    explanations, refusals = try_tables(names, lambda table: explain_key(session, table, key, within))
     if refusals and not explanations:
         raise join_failures(refusals.values())
     return explanations, refusals

@@ -67,8 +67,6 @@ def replay_dead_letters(
             failures.append(failure)
             continue
         results += [result] if result is not None else []
-    if len(failures) == 1 and not results:
-        raise failures[0]
     if failures:
         raise join_failures(failures, tuple(results))
     return results

@@ -11,9 +11,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
-from tidegate.errors import CommitRefused, GiveUp, NotTried, RetryLater, TidegateError, Unverifiable, join_failures
+from tidegate.errors import CommitRefused, GiveUp, NotTried, RetryLater, Unverifiable, join_failures, try_tables
 from tidegate.flush.stage_request import build_stage_job, build_stage_table
 from tidegate.flush.staged import find_lacking_columns, read_staged_batch, run_or_take_over
 from tidegate.jobs.statements_job import JobQuestions, StatementsJob
@@ -151,37 +152,31 @@ def verify_table(session: Session, name: str, sample_per_million: int = WHOLE) -
 def verify_all(session: Session, name: str | None = None) -> list[Verification]:
     """Verify the table of that name, or each of the pipeline that can be verified; a warning names the others.
 
-    If a table differs or fails, the others are verified, and `SomeTables` with all results is raised at the end.
-    `NotTried` if none can be verified.
+    If a table differs or fails, the others are verified; what `join_failures` makes of it is raised at the end, with
+    all results. `NotTried` if none can be verified.
     """
     refuse_template(session.pipeline, "verify")
-    verifications = list[Verification]()
-    failures = list[TidegateError]()
-    refusals = list[str]()
-    for spec in select_tables(session, name):
-        try:
-            verifications.append(verify_table(session, spec.name))
-            _check_equal(session, verifications[-1])
-        except Unverifiable as refusal:
-            log.warning("%s", refusal)
-            refusals.append(str(refusal))
-        except TidegateError as problem:
-            failures.append(problem)
+    tables = [spec.name for spec in select_tables(session, name)]
+    verifications, problems = try_tables(tables, partial(verify_table, session))
+    refusals = [problem for problem in problems.values() if isinstance(problem, Unverifiable)]
+    for refusal in refusals:
+        log.warning("%s", refusal)
+    failures = [problem for problem in problems.values() if problem not in refusals]
+    failures += [_describe_wrong_rows(session, verification) for verification in verifications if verification.wrong]
     if failures:
         raise join_failures(failures, tuple(verifications))
     if not verifications:
-        raise NotTried("\n".join(refusals))
+        raise NotTried("\n".join(map(str, refusals)))
     return verifications
 
 
-def _check_equal(session: Session, verification: Verification) -> None:
-    if verification.wrong:
-        pipeline = session.pipeline.name
-        counts = " ".join(f"{kind}={count}" for kind, count in count_differences(verification).items())
-        raise GiveUp(
-            f"pipeline={pipeline} table={verification.table}: rows are not what the log says: {counts}; see them with: "
-            f"tidegate verify {pipeline} --table {resource_names.quote_word(verification.table)}"
-        )
+def _describe_wrong_rows(session: Session, verification: Verification) -> GiveUp:
+    pipeline = session.pipeline.name
+    counts = " ".join(f"{kind}={count}" for kind, count in count_differences(verification).items())
+    return GiveUp(
+        f"pipeline={pipeline} table={verification.table}: rows are not what the log says: {counts}; see them with: "
+        f"tidegate verify {pipeline} --table {resource_names.quote_word(verification.table)}"
+    )
 
 
 def repair_table(session: Session, shown: Verification, by: str) -> None:

@@ -208,7 +208,7 @@ class MaintenanceWork(_PipelineWork):
         failure: TidegateError | None = None
         try:
             maintain_all(session, list_maintained_tables(session), maintained.append)
-        except SomeTables as error:
+        except TidegateError as error:
             failure = error
         return RunOutcome(maintenance_reports=tuple(maintained), failure=failure)
 

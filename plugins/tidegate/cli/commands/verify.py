@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from tidegate.cli.commands.actions import perform_action
 from tidegate.cli.output import make_line_printable, print_text
 from tidegate.cli.session import open_named_pipeline
-from tidegate.errors import TidegateError, join_failures
+from tidegate.errors import TidegateError, join_failures, try_tables
 from tidegate.monitoring.verification_rows import describe_limits, format_counts
 from tidegate.ports.session import Session
 from tidegate.reprocess.repair import propose_repair
@@ -22,19 +22,15 @@ def run_verify(args: argparse.Namespace) -> int:
     if args.repair and args.sample != WHOLE:
         args.usage_error("--repair compares every key: leave --sample out")
     session = open_named_pipeline(args)
-    verifications = []
-    failures = dict[str, TidegateError]()
-    for table in select_tables(session, args.table):
-        try:
-            verifications.append(verify_table(session, table.name, args.sample))
-        except TidegateError as problem:
-            failures[table.name] = problem
-            continue
+
+    def compare(table: str) -> Verification:
+        verification = verify_table(session, table, args.sample)
         if not args.json:
-            print_text(_format_result(verifications[-1]))
+            print_text(_format_result(verification))
+        return verification
+
+    verifications, failures = try_tables([table.name for table in select_tables(session, args.table)], compare)
     code = _show_or_repair(args, session, verifications, failures) if verifications else 1
-    if len(failures) == 1:
-        raise next(iter(failures.values()))
     if failures:
         raise join_failures(failures.values())
     return code
