@@ -18,7 +18,7 @@ from tidegate.errors import (
     join_errors,
     join_tables,
 )
-from tidegate.flush.clean_up import CleanUpReport, clean_up, compact
+from tidegate.flush.clean_up import clean_up, compact
 from tidegate.flush.heartbeat import commit_offsets, heartbeat, settle_start
 from tidegate.flush.merge_queue import QueueResult, group_by_table, merge_queue
 from tidegate.flush.plan import format_refusals, plan
@@ -40,7 +40,6 @@ class FlushResult:
 
     published: tuple[PublishedBatch, ...]
     held: tuple[HeldForApproval, ...] = ()
-    clean_up_reports: tuple[CleanUpReport, ...] = ()
     offsets_left: int = 0  # the offsets that no batch reached, of the table that is farthest behind
 
 
@@ -86,18 +85,18 @@ def flush_planned(session: Session, flush_plan: Plan, merges_at_once: int, *, co
     session = _add_new_tables(session, staged_batches)
     queues = _merge_all(session, group_by_table(staged_batches), merges_at_once)
     published = tuple(batch for queue in queues for batch in queue.published)
-    reports = tuple[CleanUpReport, ...]()
+    due_tables = list[str]()
     failure: TidegateError | None = None
     try:
         if published:
             with suppress(NothingToDo):  # a table that has not begun may keep the group where it is
                 commit_offsets(session)
-        reports = tuple(clean_up(session))
+        due_tables = [report.table for report in clean_up(session) if report.needs_compaction]
         heartbeat(session)
     except TidegateError as error:
         failure = error
     if compacts:
-        compact(session, [report.table for report in reports if report.needs_compaction])
+        compact(session, due_tables)
     # a failure of tables goes first: it also names what is published
     if of_tables := _find_failure(session, queues, published, [*flush_plan.refusals, *refused_staging]):
         if failure:
@@ -109,7 +108,7 @@ def flush_planned(session: Session, flush_plan: Plan, merges_at_once: int, *, co
     if held and not published:
         raise held[0]
     # where nothing could be staged, another flush at once could not either
-    return FlushResult(published, held, reports, flush_plan.offsets_left if staged_batches else 0)
+    return FlushResult(published, held, flush_plan.offsets_left if staged_batches else 0)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import pytest
 from fakes import FailsToMerge, World, build_pipeline, build_table
 from fakes.orders import NAME, make_orders, read_orders, send_orders
 from tidegate.errors import RetryLater, TidegateError
-from tidegate.flush.clean_up import clean_up
+from tidegate.flush.clean_up import CleanUpReport, clean_up
 from tidegate.flush.flush import flush
 from tidegate.flush.merge_queue import merge_queue
 from tidegate.flush.plan import plan
@@ -72,15 +72,15 @@ def test_columns_come_from_the_destination_where_the_file_names_none(world: Worl
 
 
 def test_compaction_becomes_due_once_in_ten_batches_however_many_runs_and_other_writers_come_between(
-    world: World,
+    world: World, clean_up_reports: list[CleanUpReport]
 ) -> None:
     due = []
     for number in range(25):
         send_orders(world, ("c", str(number)))
-        (report,) = flush(world.open_session(PIPELINE)).clean_up_reports
+        flush(world.open_session(PIPELINE))
         world.destination.append_foreign_rows(NAME, {"id": "z", "name": str(number)})
         (idle_report,) = clean_up(world.open_session(PIPELINE))
-        due += [(report.needs_compaction, idle_report.needs_compaction)]
+        due += [(clean_up_reports[-1].needs_compaction, idle_report.needs_compaction)]
     assert [number for number, (is_due, _) in enumerate(due, 1) if is_due] == [10, 20]
     assert not any(is_due for _, is_due in due)
 

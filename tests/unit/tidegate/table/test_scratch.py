@@ -2,7 +2,7 @@
 
 import pytest
 from fakes import World, build_pipeline, build_table
-from tidegate.flush.clean_up import SCRATCH_EVERY, clean_up
+from tidegate.flush.clean_up import SCRATCH_EVERY, CleanUpReport, clean_up
 from tidegate.flush.flush import flush
 from tidegate.reprocess.record import explain_record, parse_address
 from tidegate.table.scratch import UNUSED_SECONDS, ScratchKind, drop_unused_scratch_tables, name_scratch_table
@@ -53,15 +53,15 @@ def test_next_one_of_the_kind_takes_the_table_over(world: World, monkeypatch: py
     assert name not in world.destination.tables
 
 
-def test_clean_up_looks_for_them_now_and_then(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clean_up_looks_for_them_now_and_then(
+    world: World, monkeypatch: pytest.MonkeyPatch, clean_up_reports: list[CleanUpReport]
+) -> None:
     name = leave_behind(world, monkeypatch)
     world.clock.pause(UNUSED_SECONDS + 60)
     clean_up(world.open_session(PIPELINE))
     assert name in world.destination.tables, "to list tables costs a call"
-    dropped = []
     for number in range(1, SCRATCH_EVERY):
         produce(world, number)
-        (report,) = flush(world.open_session(PIPELINE)).clean_up_reports
-        dropped.append(report.scratch_tables)
-    assert dropped == [None] * (SCRATCH_EVERY - 2) + [1]
+        flush(world.open_session(PIPELINE))
+    assert [report.scratch_tables for report in clean_up_reports] == [None] * (SCRATCH_EVERY - 2) + [1]
     assert name not in world.destination.tables
