@@ -8,7 +8,8 @@ import pytest
 from conftest import wait_until
 from examples import choose_part
 from tidegate.errors import RetryLater
-from tidegate.reprocess.verify import repair_table, verify_table
+from tidegate.reprocess.repair import repair_table
+from tidegate.reprocess.verify import verify_table
 
 KEY = {"fields": ["Id", "part"], "schema": "Id BIGINT, part STRING"}
 VALUE = {

@@ -8,18 +8,16 @@ only where nothing but the table can be wrong: see `docs/verify.md`. What each k
 import json
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
-from tidegate.errors import CommitRefused, GiveUp, NotTried, RetryLater, Unverifiable, join_failures, try_tables
+from tidegate.errors import GiveUp, NotTried, RetryLater, Unverifiable, join_failures, try_tables
 from tidegate.flush.stage_request import build_stage_job, build_stage_table
 from tidegate.flush.staged import find_lacking_columns, read_staged_batch, run_or_take_over
 from tidegate.jobs.statements_job import JobQuestions, StatementsJob
-from tidegate.merge.attempt import begin_attempt_beside, publish_attempt
-from tidegate.merge.audits import BatchAudits, ask_audits, is_query
 from tidegate.merge.hold import UNREADABLE_COLUMNS
 from tidegate.merge.scd2_statements import list_change_values, list_layout_values, refuse_truncates
 from tidegate.merge.statements import build_merge_input, render_hashed
@@ -31,13 +29,11 @@ from tidegate.model.merge_input import MergeInput
 from tidegate.model.offsets import Offsets, Ranges, find_missing_ranges, get_offset, iterate_offsets
 from tidegate.model.ownership import describe_dead_letters, describe_memory
 from tidegate.model.position import Position
-from tidegate.model.table_state import Head
 from tidegate.ports.session import Session
 from tidegate.schema.data_types import DataType, Primitive, drop_forms
 from tidegate.spec.source import Errors
 from tidegate.sql.spark import NONDETERMINISTIC_FUNCTIONS
 from tidegate.table.coverage import compute_rules, read_coverage
-from tidegate.table.history import add_action
 from tidegate.table.log import check_same_log, filter_table_log, read_log
 from tidegate.table.position import check_read_log, require_position
 from tidegate.table.scratch import ScratchKind, name_scratch_table, open_scratch_table
@@ -143,9 +139,9 @@ def verify_table(session: Session, name: str, sample_per_million: int = WHOLE) -
     2. Fold it with the merge's own SQL, and compare checksums by buckets of keys with the table at one snapshot.
     3. Compare the rows of buckets that differ.
     """
-    with _read_log_again(session, name, sample_per_million) as (work, staged, tail):
-        verification = _compare(work, staged, tail).verification
-    _keep(work, verification)
+    with read_log_again(session, name, sample_per_million) as (work, staged, tail):
+        verification = compare(work, staged, tail).verification
+    keep_verification(work, verification)
     return verification
 
 
@@ -179,49 +175,16 @@ def _describe_wrong_rows(session: Session, verification: Verification) -> GiveUp
     )
 
 
-def repair_table(session: Session, shown: Verification, by: str) -> None:
-    """Write the keys that `verify_table` has shown to differ as the log says, and verify the table again.
-
-    `RetryLater` if the table has changed since; `GiveUp` if its rows cannot be written so.
-    """
-    with _read_log_again(session, shown.table, WHOLE) as (work, staged, tail):
-        comparison = _compare(work, staged, tail)
-        found = comparison.verification
-        if found.differences != shown.differences or count_differences(found) != count_differences(shown):
-            raise RetryLater(f"{work.prefix}: the table has changed since its differences were shown; verify it again")
-        head = _publish_repair(work, staged, comparison, by)
-        table = work.table.refresh()
-        # later snapshots hold rows of later records
-        own_state = replace(table.require_state(), snapshot_id=head.snapshot_id)
-        repaired = replace(work, table=replace(table, state=own_state))
-        verification = _compare(repaired, staged, tail).verification
-    _keep(repaired, verification)
-    if verification.wrong:
-        raise GiveUp(
-            f"{work.prefix}: keys={verification.wrong} still differ from the log after the repair: the table stores "
-            "other values than it wrote; see them with: "
-            f"tidegate verify {work.table.pipeline.name} --table {resource_names.quote_word(work.table.name)}"
-        )
-
-
-def refuse_repair(session: Session, name: str) -> None:
-    """Raise `GiveUp` for a table whose rows a repair would not know how to write."""
-    if any(spec.history is not None for spec in select_tables(session, name)):
-        raise GiveUp(
-            f"pipeline={session.pipeline.name} table={name}: a repair does not know tables with history, where the "
-            "rows of a key depend on each other; correct these versions by hand, and name the other tables with --table"
-        )
-
-
 def count_differences(verification: Verification) -> dict[str, int]:
     """Return how many keys differ, by kind."""
     return {kind: getattr(verification, kind) for kind in ("missing", "different", "surplus")}
 
 
 @contextmanager
-def _read_log_again(
+def read_log_again(
     session: Session, name: str, sample_per_million: int
 ) -> Iterator[tuple[LogComparison, StagedBatch, StagedBatch | None]]:
+    """Stage what the log holds up to the table's position, and the keys behind it that may tell; dropped at the end."""
     work = _open(session, name, sample_per_million)
     with open_scratch_table(session, work.table.spec, work.scratch):
         # 1.
@@ -361,14 +324,15 @@ def _add_limits(work: LogComparison, staged: StagedBatch, tail: StagedBatch | No
 
 
 @dataclass(frozen=True)
-class _Comparison:
+class Comparison:
     """What was found, and the values of statements about the differing buckets."""
 
     verification: Verification
     values: dict[str, Any]
 
 
-def _compare(work: LogComparison, staged: StagedBatch, tail: StagedBatch | None) -> _Comparison:
+def compare(work: LogComparison, staged: StagedBatch, tail: StagedBatch | None) -> Comparison:
+    """Compare the table at its snapshot with what is staged of the log."""
     values = build_values(work, staged, tail)
     sql = work.table.sql
     if staged.counts.dead_lettered:
@@ -398,62 +362,7 @@ def _compare(work: LogComparison, staged: StagedBatch, tail: StagedBatch | None)
         differences=tuple(differences[:MAX_DIFFERENCES]),
         **{**counts, "equal": counts["equal"] + checksums["equal"]},
     )
-    return _Comparison(verification, values)
-
-
-def _publish_repair(work: LogComparison, staged: StagedBatch, comparison: _Comparison, by: str) -> Head:
-    table = work.table
-    found = comparison.verification
-    values = comparison.values
-    written = [name for name in values["written"] if name not in values["columns"]]
-    if written:
-        raise GiveUp(
-            f"{work.prefix}: verify does not compare columns={', '.join(written)}, so a repair would not know their "
-            "values; correct the rows by hand"
-        )
-    if found.copied:
-        raise GiveUp(
-            f"{work.prefix}: keys={found.copied} have several rows, and nothing tells which of them to keep; delete "
-            "the copies by hand, then repair the rest"
-        )
-
-    def check_unchanged(table_now: TableSession) -> None:
-        state = table_now.require_state()
-        before = table.require_state()
-        if (state.uuid, state.snapshot_id) != (before.uuid, before.snapshot_id):
-            raise RetryLater(
-                f"{work.prefix}: the table has changed during the repair; nothing was written; run it again"
-            )
-
-    attempt = begin_attempt_beside(table, 1, check_unchanged, work.prefix, resource_names.VERIFY_ID)
-    details = ", ".join(f"{kind}={count}" for kind, count in count_differences(found).items())
-    values = {**values, "branch": f"branch_{attempt.branch}"}
-    attempt = replace(
-        attempt,
-        properties=add_action(table, "repair", by, details),
-        audits=_prepare_audits(work, staged, values, attempt.id),
-        conf=UTC_CONF,
-    )
-    try:
-        return publish_attempt(attempt, table.sql.render("verify_repair", **values))
-    except CommitRefused as refusal:
-        raise RetryLater(f"{refusal}; nothing was written; verify it again") from refusal
-
-
-def _prepare_audits(
-    work: LogComparison, staged: StagedBatch, values: Mapping[str, Any], attempt: str
-) -> BatchAudits | None:
-    sql = work.table.sql
-    questions = [
-        sql.render("audit_query", query=audit, target=values["target"], branch=values["branch"])
-        if is_query(audit)
-        else sql.render("verify_audit", condition=audit, **values)
-        for audit in work.table.spec.audits
-    ]
-    if not questions:
-        return None
-    advice = "nothing was written; correct the audit in the pipeline file, or the rows by hand"
-    return ask_audits(work.table, questions, work.intermediate, staged.attempt, attempt=attempt, advice=advice)
+    return Comparison(verification, values)
 
 
 def build_values(work: LogComparison, staged: StagedBatch, tail: StagedBatch | None) -> dict[str, Any]:
@@ -594,7 +503,7 @@ def parse_differences(entries: Iterable[dict[str, Any]]) -> Iterator[Difference]
             yield Difference(kind=kind, key=key, column=None, table=several, log=entry.get("log"))
 
 
-def _keep(work: LogComparison, verification: Verification) -> None:
+def keep_verification(work: LogComparison, verification: Verification) -> None:
     facts = {key: value for key, value in verification.counts.items() if key != "table"}
     name = resource_names.name_pipeline_property(work.session.pipeline.name, VERIFIED_PROPERTY)
     statement = work.table.sql.render(

@@ -116,7 +116,7 @@ def test_keys_behind_the_position_are_read_where_their_deletes_may_be_remembered
     flush(session)
     send_orders(world, ("a", "3"), ("b", None))
     before = len(world.engine.jobs)
-    monkeypatch.setattr(verify, "_compare", Mock(side_effect=GiveUp("staged")))
+    monkeypatch.setattr(verify, "compare", Mock(side_effect=GiveUp("staged")))
     with pytest.raises(GiveUp, match="staged"):
         verify_table(session, NAME)
     jobs = [job for job in world.engine.jobs[before:] if isinstance(job, StageJob)]
@@ -148,7 +148,7 @@ def test_delete_may_have_expired_where_the_broker_compacts_and_records_are_gone(
         found.append(build_values(work, staged, tail))
         raise GiveUp("compared")
 
-    monkeypatch.setattr(verify, "_compare", compare)
+    monkeypatch.setattr(verify, "compare", compare)
     with pytest.raises(GiveUp, match="compared"):
         verify_table(session, NAME)
     assert [(values["may_lack_deletes"], values["is_complete"]) for values in found] == [(may_lack, not is_gone)]
