@@ -118,8 +118,9 @@ def propose_repair(session: Session, verifications: Sequence[Verification]) -> P
         (spec,) = select_tables(session, verification.table)
         if spec.history is not None:
             raise GiveUp(
-                f"pipeline={session.pipeline.name} table={spec.name}: a repair does not know tables with history, where the "
-                "rows of a key depend on each other; correct these versions by hand, and name the other tables with --table"
+                f"pipeline={session.pipeline.name} table={spec.name}: a repair does not know tables with history, "
+                "where the rows of a key depend on each other; correct these versions by hand, and name the other "
+                "tables with --table"
             )
     return ProposedAction(
         preview="\n".join(map(_format_repair, verifications)),
