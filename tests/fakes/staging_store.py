@@ -1,10 +1,10 @@
 """The port `StagingStore` in memory: attempts at batches, their counts, and their clean-up."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from tidegate.jobs.stage_outcome import DiscoveredNames, RecordExplanation, StageOutcome
+from tidegate.jobs.stage_outcome import StageOutcome
 from tidegate.jobs.statements_job import JobAnswers
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
@@ -18,6 +18,7 @@ from tidegate.model.table_state import (
     SignedAttempt,
     Staging,
 )
+from tidegate.ports.destination import JobResult
 
 from fakes.table_store import MemoryTableStore
 from fakes.tables import MemoryTable, Snapshot
@@ -68,10 +69,6 @@ class MemoryStagingStore(MemoryTableStore):
     def read_staged_outcome(self, intermediate: str, attempt: str) -> StageOutcome | None:
         text = self.read_property(intermediate, resource_names.name_staged_property(attempt))
         return None if text is None else StageOutcome.from_json(text, f"intermediate={intermediate} attempt={attempt}")
-
-    def read_explanation(self, intermediate: str, batch: int, attempt: str) -> RecordExplanation | None:
-        text = self.read_property(intermediate, resource_names.name_counted_property(attempt))
-        return None if text is None else RecordExplanation.from_json(text, f"intermediate={intermediate}")
 
     def read_staging(self, intermediate: str, table: str) -> Staging | None:
         intermediate_table = self.tables.get(intermediate)
@@ -169,12 +166,11 @@ class MemoryStagingStore(MemoryTableStore):
     def list_signed_attempts(self, intermediate: str) -> list[SignedAttempt]:
         return []
 
-    def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> StageOutcome | None:
+    def read_job_result(
+        self, intermediate: str, batch: int, attempt: str, parse: Callable[[str, str], JobResult]
+    ) -> JobResult | None:
         text = self.read_property(intermediate, resource_names.name_counted_property(attempt))
-        return None if text is None else StageOutcome.from_json(text, f"intermediate={intermediate}")
-
-    def read_discovered_names(self, intermediate: str, batch: int, attempt: str) -> DiscoveredNames | None:
-        raise AssertionError("nothing was left in a folder")
+        return None if text is None else parse(text, f"intermediate={intermediate}")
 
 
 def _forget_attempts(staged_table: MemoryTable, live_snapshots: list[Snapshot]) -> None:

@@ -106,8 +106,8 @@ def _require_names(
 ) -> tuple[str, ...]:
     discovered = None
     if stage_table.folder:
-        discovered = registry.session.staging.read_discovered_names(
-            registry.intermediate, planned_batch.batch, stage_table.attempt
+        discovered = registry.session.staging.read_job_result(
+            registry.intermediate, planned_batch.batch, stage_table.attempt, DiscoveredNames.from_json
         )
     else:
         state = registry.refresh().state

@@ -19,7 +19,7 @@ from typing import Any
 from tidegate.errors import BadRecord, GiveUp, RetryLater
 from tidegate.flush.stage_request import NO_COLUMN
 from tidegate.jobs.stage_job import StageJob, StageTable
-from tidegate.jobs.stage_outcome import FirstBadRecord, require_first_bad
+from tidegate.jobs.stage_outcome import FirstBadRecord, StageOutcome, require_first_bad
 from tidegate.model.batch import PlannedBatch, StagedBatch
 from tidegate.model.counts import format_count
 from tidegate.model.offsets import Offsets, Ranges, get_offset
@@ -137,7 +137,9 @@ def find_lacking_columns(session: Session, planned: PlannedBatch, stage_table: S
 
 
 def _read_lacking_columns(session: Session, planned: PlannedBatch, stage_table: StageTable) -> tuple[Column, ...]:
-    outcome = session.staging.read_job_outcome(stage_table.intermediate, planned.batch, stage_table.attempt)
+    outcome = session.staging.read_job_result(
+        stage_table.intermediate, planned.batch, stage_table.attempt, StageOutcome.from_json
+    )
     if outcome is None or outcome.bad:
         return ()
     place = f"pipeline={session.pipeline.name} table={planned.table} batch={planned.batch}"
@@ -225,7 +227,7 @@ def _take_over(session: Session, job: StageJob, table: StageTable) -> StageTable
     if attempt is None:
         return None
     folder = session.staging.find_landing_folder(table.intermediate, job.batch, attempt)
-    outcome = session.staging.read_job_outcome(table.intermediate, job.batch, attempt)
+    outcome = session.staging.read_job_result(table.intermediate, job.batch, attempt, StageOutcome.from_json)
     if folder is None or outcome is None or outcome.count_records(job.ranges.span).explain_imbalance():
         return None
     return replace(table, attempt=attempt, folder=folder, summary={**table.summary, "tidegate.attempt": attempt})

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypedDict
+from typing import Protocol, TypedDict, TypeVar
 
 from tidegate.errors import GiveUp
-from tidegate.jobs.stage_outcome import DiscoveredNames, RecordExplanation, StageOutcome
+from tidegate.jobs.stage_outcome import StageOutcome
 from tidegate.jobs.statements_job import JobAnswers
 from tidegate.model.batch import CostCounts, StagedBatch
 from tidegate.model.merge_input import MergeInput
@@ -28,6 +28,8 @@ from tidegate.model.table_state import (
 )
 from tidegate.schema.data_types import Column
 from tidegate.sql.pruning import Bounds
+
+JobResult = TypeVar("JobResult")
 
 
 class TableStore(Protocol):
@@ -210,15 +212,13 @@ class StagingStore(Protocol):
         """Signed attempts whose files are still there."""
         return []
 
-    def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> StageOutcome | None:
-        """The counts that a stage job has left, before its attempt is complete; None if it did not finish."""
+    def read_job_result(
+        self, intermediate: str, batch: int, attempt: str, parse: Callable[[str, str], JobResult]
+    ) -> JobResult | None:
+        """What a stage job has left last, before its attempt is complete; None if it did not finish.
 
-    def read_discovered_names(self, intermediate: str, batch: int, attempt: str) -> DiscoveredNames | None:
-        """The names in a landing folder; None if the job did not finish."""
-        return None
-
-    def read_explanation(self, intermediate: str, batch: int, attempt: str) -> RecordExplanation | None:
-        """Of a record, from the table or the landing folder; None if the job did not finish."""
+        `parse` gets the text and its place: counts, names of tables, or the explanation of a record.
+        """
 
     def list_staged(self, intermediate: str, table: str) -> list[StagedBatch]:
         """Complete batches in the intermediate table, oldest first; the highest attempt of each batch only."""

@@ -216,7 +216,7 @@ def _ask_decoder(session: Session, table: Table, log: Log, ranges: Ranges, **ask
         planned_batch = PlannedBatch(table.name, 1, ranges)
         stage_table = replace(build_stage_table(session, plan, planned_batch, intermediate=intermediate), **asked)
         session.engine.run(build_stage_job(session, 1, ranges, [stage_table]))
-        answer = session.staging.read_explanation(intermediate, 1, stage_table.attempt)
+        answer = session.staging.read_job_result(intermediate, 1, stage_table.attempt, RecordExplanation.from_json)
     if answer is None:
         raise RetryLater(f"pipeline={pipeline.name} table={table.name} {ranges}: Spark left no answer; run it again")
     return answer

@@ -398,14 +398,14 @@ class Away(BaseException):
 def keep_files(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """As BigQuery's staging does: counts and requests lie in folders, and no new table takes them away."""
     outcomes, signed = dict[str, Any](), list[SignedAttempt]()
-    read = world.destination.read_job_outcome
+    read = world.destination.read_job_result
 
-    def read_kept(intermediate: str, batch: int, attempt: str) -> Any:
-        outcomes[attempt] = outcomes.get(attempt) or read(intermediate, batch, attempt)
+    def read_kept(intermediate: str, batch: int, attempt: str, parse: Any) -> Any:
+        outcomes[attempt] = outcomes.get(attempt) or read(intermediate, batch, attempt, parse)
         return outcomes[attempt]
 
     monkeypatch.setattr(world.destination, "find_landing_folder", lambda _, __, attempt: f"folder/{attempt}")
-    monkeypatch.setattr(world.destination, "read_job_outcome", read_kept)
+    monkeypatch.setattr(world.destination, "read_job_result", read_kept)
     monkeypatch.setattr(world.destination, "sign_attempt", lambda _, attempt: signed.append(attempt))
     monkeypatch.setattr(world.destination, "list_signed_attempts", lambda _: list(signed))
 

@@ -20,7 +20,7 @@ from tidegate.adapters.bigquery.position import SHAPE_LABEL, check_removable
 from tidegate.adapters.bigquery.schema import find_collated_texts
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.failpoints import hit_failpoint
-from tidegate.jobs.stage_outcome import DiscoveredNames, RecordExplanation, StageOutcome
+from tidegate.jobs.stage_outcome import StageOutcome
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.model.offsets import Ranges
@@ -30,7 +30,7 @@ from tidegate.model.table_state import SignedAttempt, Staging
 from tidegate.ports.destination import StagingStore
 from tidegate.ports.session import Sql
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 # labels of the intermediate table, beside its shape
 HIGHEST_BATCH_LABEL = "tidegate_highest_batch"
 LANDED_FILE = "landed.json"
@@ -59,7 +59,7 @@ class BigQueryStaging(BigQueryPort, StagingStore):
     def sign_attempt(self, intermediate: str, signed: SignedAttempt) -> None:
         warehouse = self._get_warehouse(intermediate)
         place = get_folder(intermediate, signed.batch, signed.attempt)
-        outcome = _read_answer(warehouse, place, StageOutcome.from_json)
+        outcome = _read_result(warehouse, place, StageOutcome.from_json)
         if outcome is not None and not outcome.bad:
             note = {"request": signed.request, "ranges": signed.ranges.to_dict()}
             warehouse.folder.write(f"{place}/{REQUEST_FILE}", json.dumps(note).encode())
@@ -87,19 +87,10 @@ class BigQueryStaging(BigQueryPort, StagingStore):
         return attempts
 
     @translate_bigquery_errors
-    def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> StageOutcome | None:
-        warehouse = self._get_warehouse(intermediate)
-        return _read_answer(warehouse, get_folder(intermediate, batch, attempt), StageOutcome.from_json)
-
-    @translate_bigquery_errors
-    def read_discovered_names(self, intermediate: str, batch: int, attempt: str) -> DiscoveredNames | None:
-        warehouse = self._get_warehouse(intermediate)
-        return _read_answer(warehouse, get_folder(intermediate, batch, attempt), DiscoveredNames.from_json)
-
-    @translate_bigquery_errors
-    def read_explanation(self, intermediate: str, batch: int, attempt: str) -> RecordExplanation | None:
-        warehouse = self._get_warehouse(intermediate)
-        return _read_answer(warehouse, get_folder(intermediate, batch, attempt), RecordExplanation.from_json)
+    def read_job_result(
+        self, intermediate: str, batch: int, attempt: str, parse: Callable[[str, str], Result]
+    ) -> Result | None:
+        return _read_result(self._get_warehouse(intermediate), get_folder(intermediate, batch, attempt), parse)
 
     @translate_bigquery_errors
     def list_staged(self, intermediate: str, table: str) -> list[StagedBatch]:
@@ -187,7 +178,7 @@ def _load_attempt(warehouse: Warehouse, sql: Sql, intermediate: str, summary: di
     batch = int(summary["tidegate.batch"])
     attempt = summary["tidegate.attempt"]
     place = get_folder(intermediate, batch, attempt)
-    outcome = _read_answer(warehouse, place, StageOutcome.from_json)
+    outcome = _read_result(warehouse, place, StageOutcome.from_json)
     if outcome is None:
         return
     table = warehouse.find_table(intermediate)
@@ -264,7 +255,7 @@ def _load_and_check(
     return rows
 
 
-def _read_answer(warehouse: Warehouse, place: str, parse: Callable[[str, str], Answer]) -> Answer | None:
+def _read_result(warehouse: Warehouse, place: str, parse: Callable[[str, str], Result]) -> Result | None:
     """What the attempt's job has left last; None while it has not ended."""
     for path in warehouse.folder.list_paths(f"{place}/counts"):
         if path.rsplit("/", 1)[1].startswith("part-"):

@@ -42,7 +42,7 @@ from tidegate.adapters.iceberg.pyiceberg_private import get_updates
 from tidegate.adapters.iceberg.table_state import check_removable
 from tidegate.errors import CommitRefused, RetryLater
 from tidegate.failpoints import hit_failpoint
-from tidegate.jobs.stage_outcome import RecordExplanation, StageOutcome
+from tidegate.jobs.stage_outcome import StageOutcome
 from tidegate.jobs.statements_job import JobAnswers
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
@@ -73,14 +73,11 @@ class IcebergStaging(IcebergPort, StagingStore):
         return self._change(intermediate, partial(_complete_attempt, attempt=attempt), refusal)
 
     @translate_iceberg_errors
-    def read_explanation(self, intermediate: str, batch: int, attempt: str) -> RecordExplanation | None:
+    def read_job_result(
+        self, intermediate: str, batch: int, attempt: str, parse: Callable[[str, str], Result]
+    ) -> Result | None:
         name = resource_names.name_counted_property(attempt)
-        return self._read(intermediate, lambda table: _parse(table, name, attempt, RecordExplanation.from_json), None)
-
-    @translate_iceberg_errors
-    def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> StageOutcome | None:
-        name = resource_names.name_counted_property(attempt)
-        return self._read(intermediate, lambda table: _parse(table, name, attempt, StageOutcome.from_json), None)
+        return self._read(intermediate, lambda table: _parse(table, name, attempt, parse), None)
 
     @translate_iceberg_errors
     def list_staged(self, intermediate: str, table: str) -> list[StagedBatch]:

@@ -27,7 +27,7 @@ class Folders:
     def find_landing_folder(self, intermediate: str, batch: int, attempt: str) -> str:
         return f"file:///staging/{intermediate}/{batch}/{attempt}"
 
-    def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> StageOutcome:
+    def read_job_result(self, intermediate: str, batch: int, attempt: str, parse: Any) -> StageOutcome:
         return self.outcome
 
     def sign_attempt(self, intermediate: str, signed: SignedAttempt) -> None:
