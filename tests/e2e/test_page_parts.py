@@ -743,12 +743,61 @@ def test_remedy_is_seen_without_scrolling_in_every_state_that_needs_a_person(pag
     assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
-def test_pipeline_with_two_clocks_of_which_one_is_paused_can_be_resumed(page: Page) -> None:
+AHEAD = {"lag": 2, "lag_seconds": 3.0}
+TWO_CLOCKS = {
+    "state": "current", "lag": 20, "staging": AHEAD,
+    "tables": [{**TABLE, "staging": AHEAD, "max_pending": 1000}],
+    "partitions": [{**PARTS[1], "topic": "App.Users", "staging": {**AHEAD, "staged": 58}}],
+    "last_flush": {"batch": 7, "published_at": NOW, "stage_seconds": 21.0, "seconds": 12.0, "inserted": 1, "updated": 0,
+                   "deleted": 0, "bytes_written": None},
+}  # fmt: skip
+
+
+def test_pipeline_with_two_clocks_shows_each_apart_starts_each_and_resumes_both(page: Page) -> None:
     for flush, stage, word in ((False, False, "Pause"), (False, True, "Resume"), (True, True, "Resume")):
         paused = {"flush": flush, "stage": stage}
-        dags = {kind: {"dag_id": f"tidegate_users_{kind}", "paused": on} for kind, on in paused.items()}
-        draw(page, {"state": "current"}, {"dags": dags})
+        dags = {kind: {"dag_id": f"tidegate_Users_{kind}", "paused": on} for kind, on in paused.items()}
+        draw(page, TWO_CLOCKS, {"dags": dags}, may={**MAY, "stage": True})
         expect(page.get_by_role("button", name=word, exact=True)).to_be_enabled()
+        for name, is_paused in (("Stage now", stage), ("Merge now", flush)):
+            expect(page.get_by_role("button", name=name)).to_be_enabled(enabled=not is_paused)
+    facts = page.locator("dl.facts > div")
+    expect(facts.nth(0)).to_have_text("Staged2 offsets behind the log3 s")
+    expect(facts.nth(1)).to_have_text("Merged20 offsets behind the log")
+    expect(facts.nth(2)).to_contain_text("1 min 1 s")
+    expect(facts.filter(has_text="Last flush")).to_contain_text("batch 7 staged in 21 s, merged in 12 s: 1 inserted")
+    for name, cells in (
+        ("Tables", {"Staging lag": "2", "Staging behind": "3 s", "Merge lag": "20", "Merge behind": "1 min 1 s"}),
+        ("Partitions", {"Staged": "58", "Merged": "40", "End": "60", "Lag": "20"}),
+    ):
+        shown = page.get_by_role("table", name=name).locator("tbody tr > *")
+        titles = shown.evaluate_all("all => all.map((one) => one.dataset.title)")
+        assert {title: shown.nth(titles.index(title)).inner_text() for title in cells} == cells
+    keep(page, "two-clocks")
+
+    started: list[str] = []
+
+    def answer(route: Route) -> None:
+        if route.request.method == "POST":
+            started.append(route.request.url.partition("/api/v2/")[2])
+        route.fulfill(json={"task_instances": [], "dag_runs": [], "dag_run_id": "r1"})
+
+    page.route("**/api/v2/**", answer)
+    draw(
+        page,
+        TWO_CLOCKS,
+        {"dags": {**DAGS, "stage": {"dag_id": "tidegate_Users_stage", "paused": False}}},
+        may={"stage": True},
+    )
+    expect(page.get_by_role("button", name="Merge now")).to_have_count(0)
+    page.get_by_role("button", name="Stage now").click()
+    expect(page.locator("#said")).to_have_text("Staging started: the run")
+    assert started == ["dags/tidegate_Users_stage/dagRuns"]
+    page.unroute("**/api/v2/**")
+    draw(page, {"state": "current"})
+    expect(page.get_by_role("button", name="Flush now")).to_be_enabled()
+    expect(page.get_by_role("button", name="Stage now")).to_have_count(0)
+    expect(facts.filter(has_text="Staged")).to_have_count(0)
 
 
 def test_button_waits_for_its_run_while_airflow_does_not_answer(page: Page) -> None:
