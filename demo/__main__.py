@@ -98,7 +98,7 @@ def _tell_story(demo_story: story.Story, options: argparse.Namespace, verdicts: 
         story.settle_story(demo_story)
         verdicts.append(story.judge_tables(demo_story) and is_held)
         demo_story.view.say(
-            f"VERDICT: {'every table equals the shop' if verdicts[0] else 'something differs, see above'}"
+            f"VERDICT: {'every table equals the shop' if verdicts[0] else 'something is wrong, see above'}"
         )
         if not options.once:
             story.show_until_stopped(demo_story)

@@ -97,8 +97,9 @@ def settle_story(story: Story) -> None:
 
 
 def hold_flood(story: Story, *, waits_for_person: bool) -> bool:
-    """Let the source lose most customers, and publish that only after an approval; True if no more came in before
-    than the rule lets through.
+    """Let the source lose most customers, and publish that only after an approval.
+
+    True if that is so: no more of them went before than the rule lets through, and the rest was approved.
 
     The generator must be paused. `waits_for_person`: somebody may approve it on the page; after a while it is approved
     from here.
@@ -109,10 +110,13 @@ def hold_flood(story: Story, *, waits_for_person: bool) -> bool:
     before = len(story.tables.read_rows(table))
     lost = story.generator.send_flood(PIPELINES[FLOODED_PIPELINE], FLOODED_SHARE)
     story.view.say(f"the source lost {lost} of {before} customers, as if somebody had truncated it")
-    held = _await_hold(story)
+    held = _await_hold(story, table, fewest=before * (1 - RULE_SHARE))
     story.view.close()
-    story.view.say(f"held: {held}")
     kept = len(story.tables.read_rows(table))
+    if held is None:
+        story.view.say(f"{table} has {kept} rows: that was published without an approval, though its rule holds it")
+        return False
+    story.view.say(f"held: {held}")
     page = f"{story.airflow.page_url}/pipelines/{FLOODED_PIPELINE}"
     story.view.say(f"{table} still has {kept} rows; a person approves that at {page}, or from a shell")
     deadline = time.monotonic() + (APPROVAL_SECONDS if waits_for_person else 0)
@@ -127,9 +131,12 @@ def hold_flood(story: Story, *, waits_for_person: bool) -> bool:
     return before - kept <= before * RULE_SHARE  # a flush may have taken the first deletes alone
 
 
-def _await_hold(story: Story) -> str:
+def _await_hold(story: Story, table: str, fewest: float) -> str | None:
+    """Return why the flood waits; None if the table has lost so much that nothing did: fewer rows than `fewest`."""
     progress_seconds = time.monotonic()
     while not (held := _find_held(story)):
+        if len(story.tables.read_rows(table)) < fewest:
+            return None
         story.poll()
         _check_moving(story, progress_seconds)
         time.sleep(POLL_SECONDS)
