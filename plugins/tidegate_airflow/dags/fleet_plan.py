@@ -169,22 +169,19 @@ def plan_fleet(fleet: str) -> list[Data]:
         if not members:
             check_refused_members(include, fleet)
         planned_at = read_state(name_fleet(fleet), context, PLANNED_AT_KEY)
-        request = read_fleet_request(context, members, planned_at, now)
-        at_work, taken = find_members_at_work(context, read_taken_members(fleet, context))
+        taken = read_taken_members(fleet, context)
+        begun = {name for name, entry in taken.items() if entry.run_id == context["dag_run"].run_id}
+        request = read_fleet_request(context, members, planned_at, now, begun)
+        at_work, taken = find_members_at_work(context, taken)
         if not request.params["dry_run"]:
             request = request.leave_out(at_work)
         fleet_members = open_members(include, [members[name] for name in request.names], resolve_connection)
         looks = _look_at(context, fleet_members, members, request)
     if request.params["dry_run"]:
         _show_plans(context, looks)
+    memory = read_memory(name_fleet(fleet), context)
     run = _Run(
-        context=context,
-        include=include,
-        members=members,
-        request=request,
-        memory=read_memory(name_fleet(fleet), context),
-        now=now,
-        at_work=at_work,
+        context=context, include=include, members=members, request=request, memory=memory, now=now, at_work=at_work
     )
     entries, look = _build_entries(run, fleet_members, looks)
     look.at_work = sorted(at_work & members.keys())
@@ -192,11 +189,11 @@ def plan_fleet(fleet: str) -> list[Data]:
         log.info("pipelines=%s are at work in another run, which goes on with them", ", ".join(look.at_work))
     context["ti"].xcom_push(key=LOOK_KEY, value=asdict(look))
     _settle_starts(members, fleet_members, looks)
+    _note_taken(run, fleet, taken, [entry["pipeline"] for entry in entries])
     # last: a plan that is killed before is tried for all of them
     if request.self_timed_members:
         kept = {name: at for name, at in planned_at.items() if name in members}
         write_state(name_fleet(fleet), context, PLANNED_AT_KEY, kept | dict.fromkeys(request.self_timed_members, now))
-    _note_taken(run, fleet, taken, [entry["pipeline"] for entry in entries])
     if not look.attended:
         _skip_others(context)
     return entries

@@ -97,16 +97,25 @@ def build_fleet_form(names: list[str]) -> dict[str, Param]:
 
 
 def read_fleet_request(
-    context: Context, members: Mapping[str, Pipeline], planned_at: Mapping[str, float], now: float
+    context: Context,
+    members: Mapping[str, Pipeline],
+    planned_at: Mapping[str, float],
+    now: float,
+    begun: Collection[str] = (),
 ) -> FleetRequest:
-    """Return the members that are due, or whose backlog called, or that a person picked; else all."""
+    """Return the members that are due, or whose backlog called, or that a person picked; else all.
+
+    `begun` are those that an earlier try of this run has taken on: they are due although `planned_at` names them.
+    """
     read_form_params(context, (PICKED, *PARAM_NAMES))
     params = read_run_params(context)
     kind = context["dag_run"].run_type
     if kind == "scheduled":
         clock = build_clock(members.values())
         due_names = tuple(
-            name for name, member in members.items() if is_member_due(member, clock, planned_at.get(name), now)
+            name
+            for name, member in members.items()
+            if name in begun or is_member_due(member, clock, planned_at.get(name), now)
         )
         new = [name for name, member in members.items() if keeps_own_time(member, clock) and name not in planned_at]
         own_time = {*new, *(name for name in due_names if keeps_own_time(members[name], clock))}

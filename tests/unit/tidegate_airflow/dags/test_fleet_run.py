@@ -171,10 +171,26 @@ class Fleet:
         self.context["task"] = SimpleNamespace(task_id="plan", dag=SimpleNamespace(task_ids=TASKS))
         self.context["triggering_asset_events"] = {"backlog": [SimpleNamespace(extra=extra) for extra in events]}
         run.context = self.context
+        self.plan(run)
+        return run
+
+    def clear(self, run: Run) -> None:
+        """A person clears the whole run, a minute later."""
+        self.now += 60
+        self.context = run.context
+        run.clear_number += 1
+        run.try_number += 1
+        run.states.clear()
+        run.left.clear()
+        self.plan(run)
+        if run.entries is not None:
+            self.finish(run)
+
+    def plan(self, run: Run) -> None:
+        """The task plan, or another try of it."""
         run.entries = self._do(run, "plan", -1, lambda: fleet_plan.plan_fleet("shop"))
         if run.entries is not None:
             run.states |= {f"merge_{number}": "" for number in range(len(run.entries))} | {"clean_up": ""}
-        return run
 
     def flush(self, run: Run, *names: str) -> None:
         """stage and merge of these members, whatever the others of the run do."""
@@ -780,3 +796,27 @@ def test_plan_that_fails_again_after_it_was_well_is_told_again_and_each_recovery
             assert fleet.run().states["heartbeat"] == "success"
         assert list_messages()[2 * night + 1 :] == [" is well again"]
         assert fleet.store["members"]["streaks"] == {}
+
+
+def test_run_tries_a_member_of_a_longer_interval_again_when_a_person_clears_it(fleet: Fleet) -> None:
+    """The first try has noted when it looked; the member's own time comes a day later."""
+    fleet.pipelines["users"] = replace(fleet.pipelines["users"], merge=Merge(interval_seconds=86400))
+    run = fleet.run()
+    assert fleet.run().entries is None, "users is not due"
+    fleet.clear(run)
+    assert (fleet.stages[-1], run.states["heartbeat"]) == ("users", "failed")
+    fleet.world.broker.retain_from("users", 2, 1)
+    fleet.clear(run)
+    assert run.states["heartbeat"] == "success"
+    assert fleet.world.read_rows("lake.shop.users") == [{"id": "k0", "name": "users"}]
+    assert fleet.store["members"]["streaks"] == {}
+    assert fleet.run().entries is None, "nor is it now"
+
+
+def test_plan_whose_result_was_lost_takes_the_same_members_on(fleet: Fleet) -> None:
+    fleet.pipelines["users"] = replace(fleet.pipelines["users"], merge=Merge(cron="* * * * *"))
+    run = fleet.begin()
+    names = [entry["pipeline"] for entry in run.entries or []]
+    run.try_number = 2
+    fleet.plan(run)
+    assert [entry["pipeline"] for entry in run.entries or []] == names == ["carts", "orders", "users"]
