@@ -209,8 +209,10 @@ def finish_fleet_run(fleet: str) -> Data:
         name: at for name, at in keeper.memory.failed_beats.items() if name not in look["attended"]
     }
     # a later run reports the outcome of members that it has taken
-    taken = {} if was_cleared(context) else read_taken_members(fleet, context)
+    taken = read_taken_members(fleet, context)
     overtaken = {name for name, entry in taken.items() if look.get("at", 0.0) < entry.at <= keeper.now}
+    if was_cleared(context):  # a person tries again here what failed there too; who is well since stays well
+        overtaken = {name for name in overtaken if keeper.memory.streaks.get(name, FLUSH_KEY) is None}
     own_members = {name: member for name, member in members.items() if name not in overtaken}
     messages = _note_members(keeper, look, outcomes, own_members)
     messages += _note_freshness(keeper, beats.results, members)

@@ -205,6 +205,11 @@ class Fleet:
                 continue
             self._do(run, "merge", number, lambda s=staged: run_member_merge(self.context, "fleet_shop", s, {}))
 
+    def flush_again(self, run: Run, *names: str) -> None:
+        """A person clears the tasks of these members, with what follows them."""
+        self.flush(run, *names)
+        self.finish(run)
+
     def finish(self, run: Run) -> None:
         """All that is left of a run."""
         self.context = run.context
@@ -820,3 +825,23 @@ def test_plan_whose_result_was_lost_takes_the_same_members_on(fleet: Fleet) -> N
     run.try_number = 2
     fleet.plan(run)
     assert [entry["pipeline"] for entry in run.entries or []] == names == ["carts", "orders", "users"]
+
+
+def test_failed_task_that_is_cleared_in_an_old_run_tells_of_no_other_member(fleet: Fleet) -> None:
+    """The others have failed in that run too, and are well since."""
+    records = {topic: fleet.world.broker.partitions[topic][1].records for topic in ("carts", "users")}
+    fleet.world.broker.produce("carts", {"id": "bad"}, BAD, 1)
+    old = fleet.run()
+    records["carts"][-1] = replace(records["carts"][-1], value={"id": "bad", "name": "fixed"})
+    assert fleet.run("manual").states["heartbeat"] == "failed", "users"
+    told = [message.partition(":")[0] for message in list_messages()]
+    assert told == ["carts failed", "users failed", "carts is well again"]
+    old.clear_number, old.try_number = 1, 2
+    fleet.flush_again(old, "users")
+    assert old.states["heartbeat"] == "failed", "of users, by a person's try"
+    assert "pipeline=carts" not in old.left["heartbeat", -1, "error"]["message"]
+    assert (len(list_messages()), list(fleet.store["members"]["streaks"])) == (3, ["users"])
+    records["users"][-1] = replace(records["users"][-1], value={"id": "bad", "name": "fixed"})
+    fleet.flush_again(old, "users")
+    assert old.states["heartbeat"] == "success"
+    assert (list_messages()[3:], fleet.store["members"]["streaks"]) == (["users is well again"], {})
