@@ -1,11 +1,12 @@
 """discard: say of waiting dead letters that they will never be needed, why and by whom; their bytes stay readable."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 
-from tidegate.errors import ConfigurationError, NothingToDo
+from tidegate.errors import ConfigurationError, NothingToDo, TidegateError
 from tidegate.jobs.statements_job import StatementsJob
 from tidegate.merge.attempt import retry_commits
 from tidegate.merge.owed import LetterFilter
@@ -14,12 +15,13 @@ from tidegate.model.ownership import describe_dead_letters
 from tidegate.model.table_state import WaitingLetter
 from tidegate.ports.session import Session
 from tidegate.reprocess.proposed_action import ActionPart, ProposedAction
-from tidegate.reprocess.rebase import TableMove, move_position
+from tidegate.reprocess.rebase import note_beside_position
 from tidegate.spec.table import Table
 from tidegate.table.history import add_action, list_undone_letters, reopen_letters
 from tidegate.table.position import check_homes, check_not_rolled_back
 from tidegate.table.session import TableSession, select_tables
 
+log = logging.getLogger(__name__)
 ACTION = "discard"
 MAX_LETTERS_PER_STATEMENT = 20_000  # offsets of up to 19 digits, in the megabyte that BigQuery reads of a statement
 MAX_PARTITIONS_PER_STATEMENT = 500  # each is a condition of its own
@@ -71,7 +73,7 @@ def split_into_statements(letters: Sequence[WaitingLetter]) -> list[list[Waiting
 def discard_dead_letters(session: Session, discard: ProposedDiscard, because: str, by: str) -> None:
     """Discard each chosen letter of the table, with the reason in its row; a repeat call changes nothing.
 
-    The action, its user and the reason are noted beside the table's position too.
+    The action, its user and the reason are noted beside the table's position too; if that fails, the log says so.
     """
     letters = session.letters_table
     session.tables.claim(letters, describe_dead_letters(session.pipeline))
@@ -91,7 +93,10 @@ def discard_dead_letters(session: Session, discard: ProposedDiscard, because: st
         session.engine.run(StatementsJob(session.pipeline.name, 0, (statement,), table=letters))
     details = f"dead_letters={len(discard.letters)} because: {because}"
     table = TableSession(session, discard.table)
-    retry_commits(session, table.prefix, partial(_note_discard, table, details, by))
+    try:
+        retry_commits(session, table.prefix, partial(_note_discard, table, details, by))
+    except TidegateError as error:  # it is done, as the rows tell
+        log.warning("%s: discarded %s; the table's actions lack this: %s", table.prefix, details, error)
 
 
 def _note_discard(table: TableSession, details: str, by: str) -> None:
@@ -103,7 +108,7 @@ def _note_discard(table: TableSession, details: str, by: str) -> None:
         check_not_rolled_back(table)
         return add_action(table, ACTION, by, details)
 
-    move_position(table, TableMove(table.spec, state.recorded_position, state.recorded_position), note)
+    note_beside_position(table, state.recorded_position, note)
 
 
 # ---- the action: shown first, then done

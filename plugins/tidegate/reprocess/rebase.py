@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
-from tidegate.errors import ConfigurationError, GiveUp, RetryLater
+from tidegate.errors import CommitRefused, ConfigurationError, GiveUp, RetryLater
 from tidegate.merge.attempt import begin_attempt, make_first_snapshot, publish_attempt, retry_commits
 from tidegate.merge.owed import find_known_topic_ids
 from tidegate.model import resource_names
@@ -28,6 +28,7 @@ from tidegate.table.start_offsets import check_target_topics, is_json, parse_off
 
 MAX_NAMED_MOVES = 10
 ACTION = "rebase"
+Note = Callable[[TableSession], dict[str, str]]
 SHOWN_FACTS = ("topic", "partition", "before", "after", "skipped", "read_again")
 MAX_SHOWN_MOVES = 100  # partitions of a preview: what is behind them would stand in a log, and nobody would look
 
@@ -239,10 +240,26 @@ def rebase_position(session: Session, move: TableMove, by: str, action: str = AC
     retry_commits(session, table.prefix, partial(move_position, table, move, note, moves_home=action == ACTION))
 
 
+def note_beside_position(table: TableSession, position: Position, note: Note) -> None:
+    """Try once to set what `note` gives, and leave the position where it is; for `retry_commits`.
+
+    `CommitRefused` asks for another try, also where a flush has moved the position meanwhile.
+    """
+    move_position(table, TableMove(table.spec, position, position), note, if_moved=CommitRefused)
+
+
 def move_position(
-    table: TableSession, move: TableMove, note: Callable[[TableSession], dict[str, str]], *, moves_home: bool = False
+    table: TableSession,
+    move: TableMove,
+    note: Note,
+    *,
+    moves_home: bool = False,
+    if_moved: type[RetryLater | CommitRefused] = RetryLater,
 ) -> None:
-    """Try a move once; `note` gives what else is set in its commit. `CommitRefused` asks for another try."""
+    """Try a move once; `note` gives what else is set in its commit. `CommitRefused` asks for another try.
+
+    `if_moved` is raised if the position is not the one that the move begins at.
+    """
     pipeline = table.pipeline.name
     table = _require_table(table)
 
@@ -251,7 +268,7 @@ def move_position(
         # it is made already if an earlier try of it has died behind the first snapshot
         if (recorded or Position({})) not in (move.before, move.after):
             recorded_offsets = format_offsets(recorded.offsets) if recorded else None
-            raise RetryLater(
+            raise if_moved(
                 f"{table.prefix}: another writer was faster, this position was not moved: found={recorded_offsets} "
                 f"shown={format_offsets(move.before.offsets)}; see `tidegate status`, and run the command again"
             )

@@ -24,7 +24,7 @@ from tidegate.model.kafka_log import KafkaRecord
 from tidegate.model.offsets import get_offset
 from tidegate.ports.session import Session
 from tidegate.reprocess.proposed_action import ActionPart, ProposedAction
-from tidegate.reprocess.rebase import TableMove, move_position
+from tidegate.reprocess.rebase import note_beside_position
 from tidegate.reprocess.record import RecordAddress, Verdict, explain_record, read_record
 from tidegate.spec.time_text import format_time_ms
 from tidegate.table.history import add_action
@@ -106,8 +106,7 @@ def _note_skip(table: TableSession, skip: ProposedSkip, by: str) -> None:
     state = table.require_state()
     if _build_record(skip) in list_skipped_records(table.pipeline.name, state) or state.recorded_position is None:
         return
-    move = TableMove(table.spec, state.recorded_position, state.recorded_position)
-    move_position(table, move, partial(_build_properties, skip=skip, by=by))
+    note_beside_position(table, state.recorded_position, partial(_build_properties, skip=skip, by=by))
 
 
 def _create_table(table: TableSession) -> TableSession:

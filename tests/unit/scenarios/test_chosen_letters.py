@@ -6,10 +6,10 @@ import pytest
 from fakes import BAD, World, build_pipeline, build_table
 from tidegate.cli.commands import dead_letters
 from tidegate.cli.parser import build_parser
-from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, PositionLost, SomeTablesFailed
+from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, PositionLost, RetryLater, SomeTablesFailed
 from tidegate.flush.flush import flush
 from tidegate.merge.owed import LetterFilter
-from tidegate.model.table_state import WaitingLetter
+from tidegate.model.table_state import TableCommit, WaitingLetter
 from tidegate.monitoring.status import read_status
 from tidegate.reprocess.discard import discard_dead_letters, propose_discard, propose_discards, split_into_statements
 from tidegate.reprocess.rebase import propose_rebase
@@ -182,3 +182,42 @@ def test_letters_are_not_discarded_without_a_reason(world: World) -> None:
     with pytest.raises(ConfigurationError, match="say why"):
         propose_discard(session, build_filter((0, 1)), " ")
     assert len(list_waiting_places(world)) == len(BAD_PLACES)
+
+
+def test_discard_beside_a_flush_is_noted_as_one_alone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The flush publishes between the note's look at the table and its commit."""
+    session = world.open_session(PIPELINE)
+    proposals = propose_discards(session, build_filter((0, 2), (1, 4)))
+    publish = world.destination.publish
+
+    def publish_behind_a_flush(commit: TableCommit) -> None:
+        monkeypatch.setattr(world.destination, "publish", publish)
+        world.broker.produce("orders", {"id": "new"}, {"id": "new", "name": "1"}, 0)
+        flush(world.open_session(PIPELINE))
+        publish(commit)
+
+    monkeypatch.setattr(world.destination, "publish", publish_behind_a_flush)
+    discard_dead_letters(session, proposals, "test", "ann")
+    assert "new" in [row["id"] for row in world.read_rows(ORDERS)]
+    assert list_actors(world) == {ORDERS: ["ann"], COPY: ["ann"]}
+
+
+def test_discard_whose_note_fails_is_done_for_each_table(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failure would say that it is not done, and the next try would find nothing to do."""
+    action = propose_discard(world.open_session(PIPELINE), build_filter((0, 2)), "test")
+    publish = world.destination.publish
+
+    def refuse(commit: TableCommit) -> None:
+        if commit.table == ORDERS:
+            raise RetryLater("catalog=lake does not answer")
+        publish(commit)
+
+    monkeypatch.setattr(world.destination, "publish", refuse)
+    action.perform("ann")
+    assert (0, 2) not in [*list_waiting_places(world), *list_waiting_places(world, COPY)]
+    assert list_actors(world) == {ORDERS: [], COPY: ["ann"]}
+
+
+def list_actors(world: World) -> dict[str, list[str]]:
+    tables = read_status(world.open_session(PIPELINE))["tables"]
+    return {table["table"]: [action["by"] for action in table["actions"]] for table in tables}

@@ -11,7 +11,7 @@ from tidegate.flush.flush import flush
 from tidegate.flush.stage_request import SkippedRecord, add_skipped_record
 from tidegate.model.backfill import AppliedSlice
 from tidegate.model.batch import PublishOutcome
-from tidegate.model.table_state import TableState
+from tidegate.model.table_state import TableCommit, TableState
 from tidegate.monitoring.status import read_backfills, read_status
 from tidegate.ports.session import Session
 from tidegate.reprocess.backfill import apply_backfill
@@ -207,6 +207,28 @@ def test_rollback_between_the_look_and_the_note_is_not_answered_by_it(world: Wor
         with pytest.raises(GiveUp, match="it was rolled back, and nothing was changed"):
             skip_record(session, proposal, "ann")
     assert world.destination.tables[ORDERS].refs["main"] == first
+
+
+def test_flush_that_publishes_beside_a_skip_refuses_it_only_where_it_has_passed_the_record(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flush(world.open_session(PIPELINE), stop_offsets={"orders": {0: 0, 1: 1}})
+    session = world.open_session(PIPELINE)
+    proposals = propose_skips(session, parse_address("orders:1:1"))
+    publish = world.destination.publish
+
+    def publish_behind_a_flush(commit: TableCommit) -> None:
+        monkeypatch.setattr(world.destination, "publish", publish)
+        flush(world.open_session(PIPELINE), stop_offsets={"orders": {0: 1, 1: 1}})
+        publish(commit)
+
+    monkeypatch.setattr(world.destination, "publish", publish_behind_a_flush)
+    skip_record(session, proposals, "ann")
+    assert sorted(read_ids(world)) == ["a", "b"]
+    flush(world.open_session(PIPELINE))
+    assert read_letters(world) == [(ORDERS, 1, 1, True)]
+    with pytest.raises(GiveUp, match="the table has passed it"):
+        skip_record(session, proposals, "ann")
 
 
 def test_list_makes_room_by_what_was_passed_and_is_never_longer() -> None:
