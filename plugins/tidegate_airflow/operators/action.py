@@ -81,7 +81,10 @@ def _propose_action(context: Context, session: "Session", params: Mapping[str, A
 
 
 def run_replay_form(context: Context, pipeline: str, engine: Any = None) -> list[dict[str, Any]]:
-    """Replay the dead letters that the form chooses; emit an event for each table that got some."""
+    """Replay the dead letters that the form chooses; emit an event for each table that got some.
+
+    Return the counts of each table, with those of earlier tries.
+    """
     from tidegate.reprocess.replay import replay_dead_letters
     from tidegate.reprocess.request import LETTER_PARAM_NAMES, build_letter_filter
 
@@ -92,16 +95,15 @@ def run_replay_form(context: Context, pipeline: str, engine: Any = None) -> list
         letters = build_letter_filter(params)
         session = tasks.assemble_session(pipeline, engine)
         replayed = replay_dead_letters(session, letters, lambda part: changed.add(part.to_dict()))
-    results = [part.to_dict() for part in replayed]
     for table in changed.tables.values():
         emit_change_event(context, "replay", table)
     note_end(context)
-    return results
+    return changed.add_earlier([part.to_dict() for part in replayed])
 
 
 @dataclass
 class ChangedTables:
-    """The tables that this task's tries have changed so far, by name: their counts of rows, and the last snapshot."""
+    """The tables that this task's tries have changed so far, by name: their counts, and the last snapshot."""
 
     context: Context
     tables: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -124,7 +126,10 @@ class ChangedTables:
         before = self.tables.get(part["table"], {})
         counts = {name: before.get(name, 0) + part[name] for name in ("inserted", "updated", "deleted")}
         snapshot = part["snapshot_id"] or before.get("snapshot_id")
-        self.tables[part["table"]] = {"table": part["table"], "snapshot_id": snapshot, **counts}
+        known = before.get("replayed", 0)
+        # without a snapshot it may be what an earlier try has published, and not marked
+        replayed = known + part["replayed"] if part["snapshot_id"] else max(known, part["replayed"])
+        self.tables[part["table"]] = {"table": part["table"], "snapshot_id": snapshot, "replayed": replayed, **counts}
         try:
             self.context["task_state_store"].set(CHANGED_KEY, self.tables)
         except Exception as fault:
@@ -134,6 +139,16 @@ class ChangedTables:
                 type(fault).__name__,
                 part["table"],
             )
+
+    def add_earlier(self, results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the results of a try with what the tries before it have changed."""
+        by_table = {result["table"]: result for result in results}
+        for name, totals in self.tables.items():
+            result = by_table.get(name, {"tried": 0, "replayed": 0, "still_bad": 0, "of_old_topics": 0})
+            earlier = max(0, totals["replayed"] - result["replayed"])
+            letters = {"tried": result["tried"] + earlier, "replayed": result["replayed"] + earlier}
+            by_table[name] = {**result, **totals, **letters}
+        return list(by_table.values())
 
 
 def run_verify_form(context: Context, pipeline: str, engine: Any = None) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from fakes.task_instance import KeptState, PushedResults
 from tidegate.errors import AuditFailed, RetryLater
 from tidegate.flush.flush import flush
 from tidegate.flush.plan import plan
+from tidegate.jobs.statements_job import StatementsJob
 from tidegate.ports.session import Session
 from tidegate.spec.source import Errors
 from tidegate_airflow import errors, tasks
@@ -125,19 +126,43 @@ def test_table_whose_letters_came_in_before_another_one_failed_is_an_event_of_th
     snapshot = read_main(world, ORDERS)
     monkeypatch.setattr(world.destination, "publish", publish)
     context = build_context(task_state_store=store)
-    run_replay_form(context, "shop")
+    results = run_replay_form(context, "shop")
+    counts = sorted((part["table"], part["tried"], part["replayed"], part["still_bad"]) for part in results)
+    assert counts == [(ORDERS, 1, 1, 0), (USERS, 1, 1, 0)], "as the page sums up"
     snapshot_ids = {
         table: [event["snapshot_id"] for event in events] for table, events in context["outlet_events"].told.items()
     }
     assert snapshot_ids == {ORDERS: [snapshot], USERS: [read_main(world, USERS)]}
     assert context["outlet_events"].told[ORDERS][0]["inserted"] == 1
     unheard = build_context(task_state_store=store)
-    run_replay_form(unheard, "shop")
+    assert sorted(part["replayed"] for part in run_replay_form(unheard, "shop")) == [1, 1]
     assert unheard["outlet_events"].told == context["outlet_events"].told, "Airflow did not hear of that try's success"
     cleared = build_context(task_state_store=store)
     cleared["dag_run"].clear_number = 1
-    run_replay_form(cleared, "shop")
+    assert run_replay_form(cleared, "shop") == []
     assert cleared["outlet_events"].told == {}
+
+
+def test_replay_that_published_and_could_not_mark_its_letters_counts_them_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fix(world)
+    store = KeptState()
+    run = world.engine.run
+
+    def fail_to_mark(job: Any) -> Any:
+        if isinstance(job, StatementsJob) and job.table == "lake.shop.tidegate_shop_dead_letters":
+            raise RetryLater("Spark does not answer")
+        return run(job)
+
+    monkeypatch.setattr(world.engine, "run", fail_to_mark)
+    with pytest.raises(AirflowException, match="does not answer"):
+        run_replay_form(build_context(task_state_store=store), "shop")
+    monkeypatch.setattr(world.engine, "run", run)
+    for _ in range(2):  # the second time Airflow did not hear of the success
+        (result,) = run_replay_form(build_context(task_state_store=store), "shop")
+        assert (result["tried"], result["replayed"], result["still_bad"], result["inserted"]) == (1, 1, 0, 1)
+        assert result["snapshot_id"] == read_main(world, ORDERS)
 
 
 @pytest.mark.parametrize("fault", ["get", "set", "delete"])
