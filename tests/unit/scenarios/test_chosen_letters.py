@@ -197,7 +197,8 @@ def test_discard_beside_a_flush_is_noted_as_one_alone(world: World, monkeypatch:
         publish(commit)
 
     monkeypatch.setattr(world.destination, "publish", publish_behind_a_flush)
-    discard_dead_letters(session, proposals, "test", "ann")
+    for proposal in proposals:
+        discard_dead_letters(session, proposal, "test", "ann")
     assert "new" in [row["id"] for row in world.read_rows(ORDERS)]
     assert list_actors(world) == {ORDERS: ["ann"], COPY: ["ann"]}
 

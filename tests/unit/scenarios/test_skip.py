@@ -214,7 +214,7 @@ def test_flush_that_publishes_beside_a_skip_refuses_it_only_where_it_has_passed_
 ) -> None:
     flush(world.open_session(PIPELINE), stop_offsets={"orders": {0: 0, 1: 1}})
     session = world.open_session(PIPELINE)
-    proposals = propose_skips(session, parse_address("orders:1:1"))
+    (proposal,) = propose_skips(session, parse_address("orders:1:1"))
     publish = world.destination.publish
 
     def publish_behind_a_flush(commit: TableCommit) -> None:
@@ -223,12 +223,12 @@ def test_flush_that_publishes_beside_a_skip_refuses_it_only_where_it_has_passed_
         publish(commit)
 
     monkeypatch.setattr(world.destination, "publish", publish_behind_a_flush)
-    skip_record(session, proposals, "ann")
+    skip_record(session, proposal, "ann")
     assert sorted(read_ids(world)) == ["a", "b"]
     flush(world.open_session(PIPELINE))
     assert read_letters(world) == [(ORDERS, 1, 1, True)]
     with pytest.raises(GiveUp, match="the table has passed it"):
-        skip_record(session, proposals, "ann")
+        skip_record(session, proposal, "ann")
 
 
 def test_list_makes_room_by_what_was_passed_and_is_never_longer() -> None:
