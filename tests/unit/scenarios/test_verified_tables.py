@@ -12,7 +12,7 @@ from tidegate.flush.flush import flush
 from tidegate.jobs.stage_job import StageJob
 from tidegate.monitoring.status import read_status
 from tidegate.reprocess.approve import propose_reject
-from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.reprocess.rebase import propose_moves, rebase_position
 from tidegate.reprocess.verify import Difference, verify_all, verify_table
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import Approve
@@ -121,12 +121,14 @@ def reject_held_batch(world: World) -> None:
 
 def move_to_the_end(world: World) -> None:
     session = world.open_session(RULED)
-    rebase_positions(session, propose_moves(session, "latest"), "bob")
+    (move,) = propose_moves(session, "latest")
+    rebase_position(session, move, "bob")
 
 
 def move_one_partition(world: World) -> None:
     session = world.open_session(RULED)
-    rebase_positions(session, propose_moves(session, '{"orders": {"0": 2}}'), "bob")
+    (move,) = propose_moves(session, '{"orders": {"0": 2}}')
+    rebase_position(session, move, "bob")
 
 
 @pytest.mark.parametrize(
