@@ -22,7 +22,10 @@ from tidegate.table.session import open_table
 Rows = list[dict[str, Any]]
 CLOCK = {"interval": "1h"}
 KEY = {"fields": ["id", "Part"], "schema": "id BIGINT, Part STRING"}
-VALUE = {"schema": "id BIGINT, Part STRING, Name STRING, n INT, lsn INT"}
+VALUE = {"schema": "id BIGINT, Part STRING, Name STRING, n INT, lsn INT, Seq INT"}
+HELD = "__held"  # to most tables a text like any other
+HOLDS = {"value": {**VALUE, "unavailable_value": HELD}}
+GROUPS = {"sequence_groups": {"Seq": ["Name"]}}
 SOFT = {"deletes": "soft", "deleted_column": "Gone"}  # Spark reads no column _deleted
 TABLES: dict[str, dict[str, Any]] = {
     "both": {},
@@ -34,6 +37,13 @@ TABLES: dict[str, dict[str, Any]] = {
     "ordered_soft": {"sequence_by": ["lsn"], **SOFT},
     "partial": {"partial_updates": True},
     "partial_soft": {"partial_updates": True, **SOFT},
+    "updated": {"update_columns": ["Name", "n"]},
+    "updated_soft": {"update_columns": ["Name", "n"], **SOFT},
+    "held": HOLDS,
+    "partial_held": {"partial_updates": True, **HOLDS},
+    "grouped_soft": {"partial_updates": GROUPS, **SOFT},
+    "grouped": {"partial_updates": GROUPS},
+    "updated_held": {"update_columns": ["Name", "n"], **HOLDS},
 }
 
 
@@ -43,7 +53,8 @@ def make_records(seed: int, count: int = 60) -> list[tuple[Any, ...]]:
     records = []
     for n in range(count):
         key = {"id": chance.choice([None, 1, 2, 3, 4]), "Part": chance.choice([None, "a", "A"])}
-        value = {**key, "Name": chance.choice([None, f"n{n}"]), "n": n, "lsn": chance.choice([1, 2, 3, n])}
+        value = {**key, "Name": chance.choice([None, HELD, f"n{n}"]), "n": n, "lsn": chance.choice([1, 2, 3, n])}
+        value |= {"Seq": chance.choice([None, 1, 2, 3])}
         records.append((key, None if chance.random() < 0.3 else value))
     return records
 
@@ -288,7 +299,8 @@ def test_spark_looks_up_tables_in_the_order_in_which_a_query_defines_them(workbe
 def test_batch_published_between_two_looks_of_a_query_changes_no_row(workbench: Any) -> None:
     """Spark loads each table of a query at a moment of its own: here each look is at the metadata of its moment."""
     topic = workbench.topic()
-    kinds = ("both", "soft", "ordered", "ordered_soft", "partial", "appended")
+    hard_kinds = ("both", "ordered", "partial", "appended", "updated_held", "grouped")
+    kinds = (*hard_kinds, "soft", "ordered_soft", "grouped_soft")
     tables = [{"name": f"lake.shop.between_{kind}", **TABLES[kind]} for kind in kinds]
     workbench.pipeline("between", [topic], stage=CLOCK, key=KEY, value=VALUE, tables=tables)
     workbench.produce(topic, *make_records(1))
