@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from conftest import Workbench
 from fakes import MemoryBroker
 from tidegate.errors import PositionLost
 from tidegate.model.offsets import Ranges
@@ -51,7 +52,8 @@ def kit(request: pytest.FixtureRequest) -> Kit:
         return build_memory_kit()
     from tidegate.adapters.kafka.broker import KafkaBroker
 
-    bench = request.getfixturevalue("workbench")
+    # without the Spark server, for whose start these tests would wait
+    bench = Workbench(*map(request.getfixturevalue, ("kafka", "admin", "producer", "tmp_path")))
     broker = KafkaBroker({"bootstrap.servers": bench.stack.kafka_bootstrap})
 
     def create_topic(partitions: int = 1, **config: str) -> str:
