@@ -1,8 +1,11 @@
 """A pipeline into a table, a publication out of it, and a plain reader of what comes out."""
 
 import json
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
+import pyarrow
 import yaml
 from tidegate.publications.publish import publish
 from tidegate.publications.status import PublicationStatus, read_publication_status
@@ -73,6 +76,50 @@ class Way:
         rows = self.workbench.read_rows(f"shop.{self.name}")
         text_rows = [{**r, "price": float(r["price"]), "at": r["at"].strftime("%Y-%m-%dT%H:%M:%S.%fZ")} for r in rows]
         return {json.dumps({"id": row["id"]}, separators=(",", ":")): row for row in text_rows}
+
+
+ROWS = pyarrow.schema(
+    {
+        "id": pyarrow.int64(),
+        "name": pyarrow.string(),
+        "price": pyarrow.decimal128(12, 2),
+        "at": pyarrow.timestamp("us", tz="UTC"),
+    }
+)
+
+
+def build_rows(**names: str) -> list[dict[str, Any]]:
+    """Rows as a flush of these names makes them."""
+    return [
+        {
+            "id": (number := int(key[1:])),
+            "name": name,
+            "price": Decimal(f"{number}.50"),
+            "at": datetime(2026, 1, 1, 0, 0, number, number, UTC),
+        }
+        for key, name in names.items()
+    ]
+
+
+def load_table(way: Way) -> Any:
+    """The table as another writer sees it."""
+    return way.workbench.load_iceberg(f"shop.{way.name}")
+
+
+def create_table(way: Way, rows: list[dict[str, Any]], schema: pyarrow.Schema, name: str = "") -> Any:
+    """A table that another writer made, of one data file: the publication's own, or the one of that name."""
+    from tidegate.adapters.iceberg.catalog import Catalogs
+
+    catalog = Catalogs({"lake": way.workbench.properties}).catalog("lake")
+    catalog.create_namespace_if_not_exists("shop")
+    table = catalog.create_table(f"shop.{name or way.name}", schema)
+    table.append(pyarrow.Table.from_pylist(rows, schema))
+    return table
+
+
+def write_rows(table: Any, rows: list[dict[str, Any]], replaced: str) -> None:
+    """Replace the rows that a filter finds, as another writer does: their data files are written again."""
+    table.overwrite(pyarrow.Table.from_pylist(rows, table.schema().as_arrow()), overwrite_filter=replaced)
 
 
 def read(workbench: Any, topic: str) -> list[Any]:

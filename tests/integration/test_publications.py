@@ -16,7 +16,7 @@ import pyarrow
 import pytest
 from protobuf_messages import build_classes
 from pyiceberg.types import DecimalType, IntegerType, NestedField, StringType, StructType
-from round_trip import KEY, VALUE, Way, read
+from round_trip import KEY, ROWS, VALUE, Way, build_rows, create_table, load_table, read, write_rows
 from schema_registry import SchemaRegistry
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp, NothingToDo
 from tidegate.publications.plan import plan_run
@@ -31,50 +31,6 @@ def shop(workbenches: Callable[[Path], Any], tmp_path_factory: pytest.TempPathFa
     way = Way(workbenches(tmp_path_factory.mktemp("shop")), "shop")
     create_table(way, build_rows(k1='a;"b', k2="b", k3="hidden"), ROWS)
     return way
-
-
-ROWS = pyarrow.schema(
-    {
-        "id": pyarrow.int64(),
-        "name": pyarrow.string(),
-        "price": pyarrow.decimal128(12, 2),
-        "at": pyarrow.timestamp("us", tz="UTC"),
-    }
-)
-
-
-def build_rows(**names: str) -> list[dict[str, Any]]:
-    """Rows as a flush of these names makes them."""
-    return [
-        {
-            "id": (number := int(key[1:])),
-            "name": name,
-            "price": Decimal(f"{number}.50"),
-            "at": datetime(2026, 1, 1, 0, 0, number, number, UTC),
-        }
-        for key, name in names.items()
-    ]
-
-
-def load_table(way: Way) -> Any:
-    """The table as another writer sees it."""
-    return way.workbench.load_iceberg(f"shop.{way.name}")
-
-
-def create_table(way: Way, rows: list[dict[str, Any]], schema: pyarrow.Schema, name: str = "") -> Any:
-    """A table that another writer made, of one data file: the publication's own, or the one of that name."""
-    from tidegate.adapters.iceberg.catalog import Catalogs
-
-    catalog = Catalogs({"lake": way.workbench.properties}).catalog("lake")
-    catalog.create_namespace_if_not_exists("shop")
-    table = catalog.create_table(f"shop.{name or way.name}", schema)
-    table.append(pyarrow.Table.from_pylist(rows, schema))
-    return table
-
-
-def write_rows(table: Any, rows: list[dict[str, Any]], replaced: str) -> None:
-    """Replace the rows that a filter finds, as another writer does: their data files are written again."""
-    table.overwrite(pyarrow.Table.from_pylist(rows, table.schema().as_arrow()), overwrite_filter=replaced)
 
 
 @pytest.mark.repeats("test_change_events_carry_both_rows_and_a_second_pipeline_makes_the_table_of_them")
@@ -211,18 +167,18 @@ def test_projection_formats_and_metadata_are_written_as_the_file_says(shop) -> N
     value = {"format": "csv", "fields_include": "EXCEPT_KEY", "csv": {"delimiter": ";", "null_literal": "-"}}
     metadata = {"headers": "more", "timestamp": "at", "topic": "place"}
     settings = {"topic": None, "topics": topics, "allow_uncompacted": True, "parallelism": 2}
-    way = Way.over(shop, "formats", sql=sql, key=key, value=value, metadata=metadata, **settings)
+    start = {"snapshot": load_table(shop).current_snapshot().snapshot_id}
+    way = Way.over(shop, "formats", sql=sql, key=key, value=value, metadata=metadata, start=start, **settings)
+    write_rows(load_table(shop), build_rows(k1="hidden", k2="c", k3="b", k4='a;"b'), "id <= 3")
     way.publish()
-    records = [(m.topic(), m.key(), m.value(), m.headers(), m.timestamp()[1]) for t in topics for m in read(bench, t)]
-    assert records == [
-        (topics[0], b"2", b"B;2.50;-", [("none", None), ("who", b"b")], 1767225602000),
-        (topics[1], b"1", b'"A;""B";1.50;-', [("none", None), ("who", b'a;"b')], 1767225601000),
+    messages = sorted((m for topic in topics for m in read(bench, topic)), key=lambda message: message.key())
+    assert [(m.topic(), m.key(), m.value(), m.headers(), m.timestamp()[1]) for m in messages if m.value()] == [
+        (topics[1], b"2", b"C;2.50;-", [("none", None), ("who", b"c")], 1767225602000),
+        (topics[0], b"3", b"B;3.50;-", [("none", None), ("who", b"b")], 1767225603000),
+        (topics[1], b"4", b'"A;""B";4.50;-', [("none", None), ("who", b'a;"b')], 1767225604000),
     ]
-    write_rows(load_table(shop), build_rows(k2="c", k1="hidden"), "id <= 2")
-    way.publish()
-    assert [(m.key(), m.value()) for m in read(bench, topics[0])][1:] == [(b"2", None)], "it moved"
-    values = {m.key(): m.value() for m in read(bench, topics[1])}
-    assert values == {b"1": None, b"2": b"C;2.50;-"}
+    tombstones = [(m.topic(), m.key()) for m in messages if m.value() is None]
+    assert tombstones == [(topics[1], b"1"), (topics[0], b"2")], "one is hidden now, and one moved"
 
 
 def test_row_that_makes_no_record_is_refused_by_its_key(spark) -> None:
@@ -348,28 +304,17 @@ def test_avro_and_protobuf_are_what_deserializers_read_and_a_key_of_another_sche
     workbench, registry
 ) -> None:
     """Each key contains the schema's id: old keys would stay beside the new ones, and no delete would reach them."""
-    avro = {"format": "avro", "avro": {"registry": registry.url}}
-    sql = "SELECT *, array(named_struct('a', id, 'b', CAST(at AS DATE))) AS more FROM {table}"
-    way = Way(workbench, "avro", sql=sql, key={"fields": ["price"], **avro}, value=avro, start="full", parallelism=1)
+    avro, protobuf = ({"format": word, word: {"registry": registry.url}} for word in ("avro", "protobuf"))
+    sql = "SELECT *, map(name, named_struct('a', id)) AS more FROM {table}"
+    settings = {"key": {"fields": ["price"], **avro}, "value": {"fields_include": "EXCEPT_KEY", **protobuf}}
+    way = Way(workbench, "both", sql=sql, start="full", parallelism=1, **settings)
     table = create_table(way, build_rows(k1="a", k2="b"), ROWS)
     way.publish()
-    assert read_avro_records(registry, workbench, way.topic) == [
-        (
-            {"price": Decimal(f"{id}.50")},
-            {
-                "id": id, "name": name, "price": Decimal(f"{id}.50"), "at": datetime(2026, 1, 1, 0, 0, id, id, UTC),
-                "more": [{"a": id, "b": date(2026, 1, 1)}],
-            },
-        )
-        for id, name in ((1, "a"), (2, "b"))
-    ]  # fmt: skip
+    messages = read(workbench, way.topic)
+    values = {read_avro(registry, way.topic, "key", m.key())["price"]: m.value() for m in messages}
+    assert values.keys() == {Decimal("1.50"), Decimal("2.50")}
+    assert_protobuf_value(read_protobuf(registry, way.topic, "value", values[Decimal("1.50")]))
     assert set(registry.subjects) == {f"{way.topic}-key", f"{way.topic}-value"}
-
-    protobuf = {"format": "protobuf", "protobuf": {"registry": registry.url}}
-    sql = "SELECT id, name, at, map(name, named_struct('a', id)) AS more FROM {table} WHERE id = 1"
-    other = Way.over(way, "protobuf", sql=sql, key={"fields": ["id"], **protobuf}, value=protobuf, parallelism=1)
-    other.publish()
-    assert_protobuf(registry, other.topic, *read(workbench, other.topic))
 
     with table.update_schema() as update:
         update.update_column("price", DecimalType(14, 2))
@@ -379,16 +324,63 @@ def test_avro_and_protobuf_are_what_deserializers_read_and_a_key_of_another_sche
     assert len(read(workbench, way.topic)) == 2, "nothing was produced"
 
 
-def read_avro_records(registry: SchemaRegistry, bench: Any, topic: str) -> list[tuple[Any, Any]]:
-    """Keys and values by Confluent's deserializer, in the order of their ids."""
+def read_avro(registry: SchemaRegistry, topic: str, part: str, data: bytes) -> Any:
+    """By Confluent's deserializer."""
     from confluent_kafka.schema_registry import SchemaRegistryClient
     from confluent_kafka.schema_registry.avro import AvroDeserializer
     from confluent_kafka.serialization import SerializationContext
 
-    read_avro = AvroDeserializer(SchemaRegistryClient({"url": registry.url}))
-    contexts = SerializationContext(topic, "key"), SerializationContext(topic, "value")
-    records = [(read_avro(m.key(), contexts[0]), read_avro(m.value(), contexts[1])) for m in read(bench, topic)]
-    return sorted(records, key=lambda record: record[1]["id"])
+    return AvroDeserializer(SchemaRegistryClient({"url": registry.url}))(data, SerializationContext(topic, part))
+
+
+def read_protobuf(registry: SchemaRegistry, topic: str, part: str, data: bytes) -> Any:
+    """By Confluent's deserializer, with the message that was registered."""
+    from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
+    from confluent_kafka.serialization import SerializationContext
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+    (number,) = registry.subjects[f"{topic}-{part}"]
+    assert data[:5] == b"\x00" + number.to_bytes(4, "big")
+    file = FileDescriptorProto.FromString(base64.b64decode(registry.schemas[number]["schema"]))
+    deserialize = ProtobufDeserializer(next(iter(build_classes(file).values())), {"use.deprecated.format": False})
+    return deserialize(data, SerializationContext(topic, part))
+
+
+def assert_protobuf_value(value: Any) -> None:
+    assert (value.id, value.name, value.at.ToMicroseconds()) == (1, "a", 1767225601000001)
+    assert value.more["a"].a == 1
+
+
+# the other format in each part; rows of all types are read back in tests of records and messages
+@pytest.mark.repeats("test_avro_and_protobuf_are_what_deserializers_read_and_a_key_of_another_schema_is_refused")
+def test_both_parts_in_avro_or_protobuf_are_what_deserializers_read(workbench, registry) -> None:
+    avro = {"format": "avro", "avro": {"registry": registry.url}}
+    sql = "SELECT *, array(named_struct('a', id, 'b', CAST(at AS DATE))) AS more FROM {table}"
+    way = Way(workbench, "avro", sql=sql, key={"fields": ["price"], **avro}, value=avro, start="full", parallelism=1)
+    create_table(way, build_rows(k1="a", k2="b"), ROWS)
+    way.publish()
+    records = [
+        tuple(read_avro(registry, way.topic, part, data) for part, data in (("key", m.key()), ("value", m.value())))
+        for m in read(workbench, way.topic)
+    ]
+    assert sorted(records, key=lambda record: record[1]["id"]) == [
+        (
+            {"price": Decimal(f"{id}.50")},
+            {
+                "id": id, "name": name, "price": Decimal(f"{id}.50"), "at": datetime(2026, 1, 1, 0, 0, id, id, UTC),
+                "more": [{"a": id, "b": date(2026, 1, 1)}],
+            },
+        )
+        for id, name in ((1, "a"), (2, "b"))
+    ]  # fmt: skip
+
+    protobuf = {"format": "protobuf", "protobuf": {"registry": registry.url}}
+    sql = "SELECT id, name, at, map(name, named_struct('a', id)) AS more FROM {table} WHERE id = 1"
+    other = Way.over(way, "protobuf", sql=sql, key={"fields": ["id"], **protobuf}, value=protobuf, parallelism=1)
+    other.publish()
+    (message,) = read(workbench, other.topic)
+    assert read_protobuf(registry, other.topic, "key", message.key()).id == 1
+    assert_protobuf_value(read_protobuf(registry, other.topic, "value", message.value()))
 
 
 # the refusal; old keys are deleted by a comparison like keys that the table never had
@@ -408,25 +400,6 @@ def test_key_whose_schema_has_changed_is_refused_until_the_topic_is_compared(wor
     last = {message.key(): message.value() for message in read(workbench, way.topic)}
     names = sorted(json.loads(value)["name"] for value in last.values() if value is not None)
     assert (names, len([value for value in last.values() if value is None])) == (["b2", "c"], 3)
-
-
-def assert_protobuf(registry: SchemaRegistry, topic: str, record: Any) -> None:
-    """By Confluent's deserializer, with the message that was registered."""
-    from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
-    from confluent_kafka.serialization import SerializationContext
-    from google.protobuf.descriptor_pb2 import FileDescriptorProto
-
-    messages = {}
-    for part, data in (("key", record.key()), ("value", record.value())):
-        (number,) = registry.subjects[f"{topic}-{part}"]
-        assert data[:5] == b"\x00" + number.to_bytes(4, "big")
-        file = FileDescriptorProto.FromString(base64.b64decode(registry.schemas[number]["schema"]))
-        read_protobuf = ProtobufDeserializer(next(iter(build_classes(file).values())), {"use.deprecated.format": False})
-        messages[part] = read_protobuf(data, SerializationContext(topic, part))
-    assert messages["key"].id == 1
-    value = messages["value"]
-    assert (value.id, value.name, value.at.ToMicroseconds()) == (1, "a", 1767225601000001)
-    assert value.more["a"].a == 1
 
 
 @pytest.mark.repeats("unit/scenarios/test_publications.py::test_change_of_a_joined_table_counts_like_one_of_the_table")
@@ -554,12 +527,7 @@ def test_change_events_carry_both_rows_and_a_second_pipeline_makes_the_table_of_
     def find_names(event: dict[str, Any]) -> list[str | None]:
         return [row and row["name"] for row in (event.get("before"), event.get("after"))]
 
-    def assert_copied() -> None:
-        workbench.flush("copy")
-        way_rows = workbench.run_spark_sql(COPIED.format(table="lake.shop.changes") + " ORDER BY id")
-        assert workbench.run_spark_sql("SELECT * FROM lake.shop.copy ORDER BY id") == way_rows
-
-    way.flush(k1='a;"b"', k2="b", k3="c", k4="d")
+    table = create_table(way, build_rows(k1='a;"b"', k2="b", k3="c", k4="d"), ROWS)
     first = way.publish()
     event = json.loads(list_all()[0].value())
     assert (event["source"]["table"], event["source"]["db"], event["source"]["snapshot_id"]) == (
@@ -570,7 +538,7 @@ def test_change_events_carry_both_rows_and_a_second_pipeline_makes_the_table_of_
     read_kind = [("tidegate.row-kind", b"+I")]
     assert read_new() == [(n, "r", None, name, read_kind) for n, name in enumerate(('a;"b"', "b", "c", "d"), 1)]
 
-    way.flush(k1="a2", k2=None, k5="e")
+    write_rows(table, build_rows(k1="a2", k5="e"), "id <= 2")
     changed = way.publish()
     assert (changed.inserted, changed.updated, changed.deleted) == (1, 1, 1)
     assert read_new() == [
@@ -579,9 +547,13 @@ def test_change_events_carry_both_rows_and_a_second_pipeline_makes_the_table_of_
         (2, None, None, None, None),
         (5, "c", None, "e", [("tidegate.row-kind", b"+I")]),
     ]
-    assert_copied()
-    logged = workbench.run_spark_sql("SELECT id, name FROM lake.shop.Logged ORDER BY id, name")
-    assert [tuple(row) for row in logged] == [(1, "a2"), (1, 'a;"b"'), (2, "b"), (3, "c"), (4, "d"), (5, "e")]
+    workbench.flush("copy")
+    tables = (f"({COPIED.format(table='lake.shop.changes')})", "lake.shop.copy")
+    with workbench.open_spark() as session:
+        way_rows, copied_rows = (session.sql(f"SELECT * FROM {rows} ORDER BY id").collect() for rows in tables)
+    assert copied_rows == way_rows
+    logged = [(row["id"], row["name"]) for row in workbench.read_rows("shop.Logged")]
+    assert sorted(logged) == [(1, "a2"), (1, 'a;"b"'), (2, "b"), (3, "c"), (4, "d"), (5, "e")]
 
     place = next({"partition": m.partition()} for m in list_all() if m.key() == b'{"id":1}')
     unknown = '{"after":{"id":9,"name":"x","price":1234567890.10},"before":null,"op":"c"}'
