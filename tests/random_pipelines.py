@@ -3,7 +3,7 @@
 import json
 import random
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgpack
@@ -69,6 +69,7 @@ class Shape:
     branch: bool = False
     copy_on_write: bool = False
     history: bool = False
+    format_version: int = field(default=2, repr=False)  # the dice of `history` are the other fields' text
 
     @property
     def takes_tombstones(self) -> bool:
@@ -106,8 +107,10 @@ class Shape:
             shape.branch = shape.routed != "name" and chance.random() < 0.15
             shape.copy_on_write = chance.random() < 0.2
         shape.keeps_first = shape.upsert and not (shape.sequence or shape.partial) and chance.random() < 0.25
-        # by its own dice, so that a seed stays the same pipeline
-        shape.history = shape.sequence and not shape.soft and random.Random(f"{shape}").random() < 0.5
+        # by their own dice, so that a seed stays the same pipeline
+        dice = random.Random(f"{shape}")
+        shape.history = dice.random() < 0.5 and shape.sequence and not shape.soft
+        shape.format_version = 3 if dice.random() < 0.3 and not shape.bigquery else 2
         return shape
 
     def list_sections(self, name_table: Callable[[str], str]) -> Row:
@@ -136,6 +139,8 @@ class Shape:
 
     def _describe_table(self) -> Row:
         create: Row = {"partition_by": [self.partition_by]} if self.partition_by else {}
+        if self.format_version == 3:
+            create["format_version"] = 3
         if self.copy_on_write:
             create["properties"] = {"write.merge.mode": "copy-on-write"}
         table: Row = {"upsert": self.upsert, "delete": self.delete, "create": create}

@@ -34,6 +34,7 @@ def test_tables_of_any_features_hold_what_the_model_says(
     topic, model = workbench.topic(PARTITIONS), Model(shape)
     workbench.pipeline("walk", [topic], **shape.list_sections(lake.table))
     ends = dict.fromkeys(range(PARTITIONS), 0)
+    features = (shape, shape.format_version)
     for turn in range(TURNS):
         changes = [shape.choose_change(chance) for _ in range(chance.choice([1, 5, 12]))]
         workbench.produce(topic, *map(shape.encode, changes))
@@ -42,14 +43,14 @@ def test_tables_of_any_features_hold_what_the_model_says(
             ends[change.partition] += 1
         workbench.drain("walk")
         expected = model.lay_out()
-        assert {name: sort_rows(lake.read_rows(name)) for name in expected} == expected, (turn, shape)
+        assert {name: sort_rows(lake.read_rows(name)) for name in expected} == expected, (turn, features)
         assert workbench.committed("walk") == {topic: ends}
         session = workbench.open_session("walk")
         for table in list_maintained_tables(session) if turn == 1 and chance.random() < 0.5 else ():
             maintain(session, table)
     for name in expected if shape.is_verifiable else ():
         found = verify_table(workbench.open_session("walk"), lake.table(name))
-        assert (found.equal, found.wrong, found.unknowable) == (len(expected[name]), 0, 0), (found, shape)
+        assert (found.equal, found.wrong, found.unknowable) == (len(expected[name]), 0, 0), (found, features)
 
 
 class Lake:
