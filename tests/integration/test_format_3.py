@@ -8,6 +8,7 @@ from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import SetPropertiesUpdate, SetSnapshotRefUpdate, UpgradeFormatVersionUpdate
 from pyiceberg.types import IntegerType
 from tidegate.adapters.iceberg.commit import append_snapshot_without_rows, build_tag, commit, cut_branch, seed_table
+from tidegate.flush.clean_up import compact
 from tidegate.table.history import list_actions
 
 ON_READ = "'write.merge.mode'='merge-on-read', 'write.update.mode'='merge-on-read', 'write.delete.mode'='merge-on-read'"
@@ -99,6 +100,11 @@ KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, v STRING"}
 
 
+def read_newest_number(workbench: Any, table: str) -> int:
+    number: int = workbench.load_iceberg(table).current_snapshot().sequence_number
+    return number
+
+
 def write_pipeline(workbench: Any, name: str, topic: str, **create: Any) -> None:
     workbench.pipeline(name, [topic], key=KEY, value=VALUE, table={"create": {"format_version": 3, **create}})
 
@@ -130,7 +136,7 @@ def test_updated_row_keeps_its_id_and_names_the_flush(workbench, mode: str) -> N
             model.pop(number, None) if v is None else model.update({number: v})
         lineage = after = read_lineage(workbench, table)
         assert {number: row[2] for number, row in after.items()} == model
-        newest = workbench.load_iceberg(table).current_snapshot().sequence_number
+        newest = read_newest_number(workbench, table)
         for number, (row_id, sequence, _) in after.items():
             is_changed = first <= number < last
             assert sequence == newest if is_changed else sequence == before[number][1]
@@ -184,18 +190,51 @@ def test_row_ids_last_through_rollbacks_backfills_replays_and_new_columns(workbe
     workbench.produce(topic, *[({"id": 9}, {"id": 9, "v": "c", "more": 1})])
     workbench.flush("lasting")
     grown = read_lineage(workbench, "shop.lasting")
-    assert {number: row[0] for number, row in grown.items()} == {n: r[0] for n, r in rewound.items() if n not in (1, 2)}
+    newest = read_newest_number(workbench, "shop.lasting")
+    assert grown == {n: r for n, r in rewound.items() if n not in (1, 2, 9)} | {9: (rewound[9][0], newest, "c")}
     ranges = json.dumps({topic: {number: [0, end] for number, end in workbench.read_ends(topic)[topic].items()}})
     assert workbench.run_cli("backfill", "lasting", "--range", ranges).returncode == 0
     restored = read_lineage(workbench, "shop.lasting")
     assert sorted(restored) == [0, 1, 2, 3, 4, 5, 6, 7, 9]
-    assert {restored[number][2] for number in (1, 2)} == {"a"}
+    newest = read_newest_number(workbench, "shop.lasting")
+    assert {restored[number][1:] for number in (1, 2)} == {(newest, "a")}
     # rows that came back are new ones; of the others the backfill may have written a row again, with the same id
-    assert {number: row[0] for number, row in restored.items() if number not in (1, 2)} == {
-        number: row[0] for number, row in grown.items()
-    }
+    for number, (row_id, sequence, v) in grown.items():
+        assert restored[number] in [(row_id, sequence, v), (row_id, newest, v)]
     assert min(restored[1][0], restored[2][0]) > max(row[0] for row in grown.values())
     assert workbench.run_cli("verify", "lasting").returncode == 0
+
+
+@pytest.mark.repeats("test_updated_row_keeps_its_id_and_names_the_flush[merge-on-read]")
+def test_row_ids_last_through_replayed_dead_letters_and_a_compaction_behind_flushes(workbench) -> None:
+    topic = workbench.topic()
+
+    def write(columns: str) -> None:
+        sections = {"source": {"errors": {"tolerance": "all"}}, "table": {"create": {"format_version": 3}}}
+        workbench.pipeline("replayed", [topic], key=KEY, value={"schema": columns}, **sections)
+
+    write("id BIGINT, v STRING, n INT")
+    workbench.produce(topic, *change(0, 10, "a"))
+    workbench.flush("replayed")
+    workbench.produce(topic, *change(3, 6, "b"), *[({"id": i}, {"id": i, "v": "c", "n": i + 0.5}) for i in (4, 20)])
+    workbench.flush("replayed")
+    before = read_lineage(workbench, "shop.replayed")
+    write("id BIGINT, v STRING")
+    replayed = workbench.run_cli("dead-letters", "replayed", "--replay")
+    assert (replayed.returncode, "tried=2 replayed=2 still_bad=0" in replayed.stdout) == (0, True), replayed.stderr
+    after = read_lineage(workbench, "shop.replayed")
+    newest = read_newest_number(workbench, "shop.replayed")
+    assert after == before | {4: (before[4][0], newest, "c"), 20: (after[20][0], newest, "c")}
+    assert after[20][0] > max(row[0] for row in before.values())
+
+    [report] = compact(workbench.open_session("replayed"), ["lake.shop.replayed"])
+    assert report.is_compacted
+    assert report.maintenance_report.before.delete_files > report.maintenance_report.after.delete_files == 0
+    assert read_lineage(workbench, "shop.replayed") == after
+    workbench.produce(topic, *change(4, 5, "d"))
+    workbench.flush("replayed")
+    newest = read_newest_number(workbench, "shop.replayed")
+    assert read_lineage(workbench, "shop.replayed") == after | {4: (after[4][0], newest, "d")}
 
 
 @pytest.mark.repeats("unit/tidegate/reprocess/test_upgrade.py::test_each_table_is_upgraded_once_and_notes_by_whom")
