@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import SetPropertiesUpdate, SetSnapshotRefUpdate, UpgradeFormatVersionUpdate
-from pyiceberg.types import IntegerType
+from pyiceberg.types import IntegerType, LongType
 from tidegate.adapters.iceberg.commit import append_snapshot_without_rows, build_tag, commit, cut_branch, seed_table
 from tidegate.flush.clean_up import compact
 from tidegate.table.history import list_actions
@@ -235,6 +235,30 @@ def test_row_ids_last_through_replayed_dead_letters_and_a_compaction_behind_flus
     workbench.flush("replayed")
     newest = read_newest_number(workbench, "shop.replayed")
     assert read_lineage(workbench, "shop.replayed") == after | {4: (after[4][0], newest, "d")}
+
+
+@pytest.mark.repeats("test_updated_row_keeps_its_id_and_names_the_flush[merge-on-read]")
+def test_default_of_a_column_that_the_pipeline_does_not_fill_stands_in_old_and_new_rows(workbench) -> None:
+    topic = workbench.topic()
+    value = {"schema": "id BIGINT, v STRING, s STRUCT<a: INT>"}
+    workbench.pipeline("filled", [topic], key=KEY, value=value, table={"create": {"format_version": 3}})
+
+    def flush(text: str, *ids: int) -> None:
+        workbench.produce(topic, *[({"id": i}, {"id": i, "v": text, "s": {"a": i}}) for i in ids])
+        workbench.flush("filled")
+
+    flush("a", 0, 1)
+    with workbench.load_iceberg("shop.filled").update_schema() as schema:
+        schema.add_column("n", LongType(), default_value=7)
+        schema.add_column(("s", "deep"), LongType(), default_value=5)
+    with workbench.load_iceberg("shop.filled").update_schema() as schema:
+        schema.set_default_value("n", 8)
+    flush("b", 0, 10)
+    rows = [tuple(row) for row in workbench.run_spark_sql("SELECT id, v, n, s.deep FROM lake.shop.filled ORDER BY id")]
+    # an update keeps what the row had; a struct is written whole
+    assert rows == [(0, "b", 7, None), (1, "a", 7, 5), (10, "b", 8, None)]
+    found = sorted(workbench.read_rows("shop.filled"), key=lambda row: row["id"])
+    assert [(row["id"], row["v"], row["n"], row["s"]["deep"]) for row in found] == rows
 
 
 @pytest.mark.repeats("unit/tidegate/reprocess/test_upgrade.py::test_each_table_is_upgraded_once_and_notes_by_whom")
