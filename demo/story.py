@@ -110,7 +110,8 @@ def hold_flood(story: Story, *, waits_for_person: bool) -> bool:
     before = len(story.tables.read_rows(table))
     lost = story.generator.send_flood(PIPELINES[FLOODED_PIPELINE], FLOODED_SHARE)
     story.view.say(f"the source lost {lost} of {before} customers, as if somebody had truncated it")
-    held = _await_hold(story, table, fewest=before * (1 - RULE_SHARE))
+    fewest = before * (1 - RULE_SHARE)
+    held = _await_hold(story, table, fewest)
     story.view.close()
     kept = len(story.tables.read_rows(table))
     if held is None:
@@ -128,7 +129,7 @@ def hold_flood(story: Story, *, waits_for_person: bool) -> bool:
         story.view.say(f"tidegate approve {FLOODED_PIPELINE}: {text}")
         if not is_approved:
             return False
-    return before - kept <= before * RULE_SHARE  # a flush may have taken the first deletes alone
+    return kept >= fewest  # a flush may have taken the first deletes alone
 
 
 def _await_hold(story: Story, table: str, fewest: float) -> str | None:
