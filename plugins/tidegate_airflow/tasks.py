@@ -192,8 +192,8 @@ def run_merge(  # noqa: PLR0913 - one argument per fact, two of them by name
         result = merge_queue(session, queue, checkpoint)
         if holds is not None and result.ended is not None:
             holds.tell_end(session.pipeline, result.table, result.ended)
-        if holds is not None and result.held is not None and result.held.is_new:
-            holds.tell_begin(session.pipeline, str(result.held))
+        if holds is not None and result.begun is not None:
+            holds.tell_begin(session.pipeline, str(result.begun))
         if keep_part is not None and result.failure is not None and result.published:
             keep_part(replace(result, failure=None).total.to_dict())
         published = result.total.to_dict()

@@ -70,10 +70,18 @@ def plan_flush(
         raise
 
 
-def flush_planned(session: Session, flush_plan: Plan, merges_at_once: int, *, compacts: bool = False) -> FlushResult:
+def flush_planned(
+    session: Session,
+    flush_plan: Plan,
+    merges_at_once: int,
+    *,
+    compacts: bool = False,
+    report: Callable[[QueueResult], None] = lambda _: None,
+) -> FlushResult:
     """Run the steps of `flush` after plan, for a session that holds the tables that records have named.
 
-    With `compacts` also compact the tables that are due, whichever others fail: clean_up tells so once.
+    With `compacts` also compact the tables that are due, whichever others fail: clean_up tells so once. `report` gets
+    each table's result behind the merges, also if the flush fails then.
     """
     settle_start(session)
     with _tell_refused(flush_plan):
@@ -84,6 +92,8 @@ def flush_planned(session: Session, flush_plan: Plan, merges_at_once: int, *, co
             raise
     session = _add_new_tables(session, staged_batches)
     queues = _merge_all(session, group_by_table(staged_batches), merges_at_once)
+    for queue in queues:
+        report(queue)
     published = tuple(batch for queue in queues for batch in queue.published)
     due_tables = list[str]()
     failure: TidegateError | None = None

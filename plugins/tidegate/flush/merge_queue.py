@@ -49,6 +49,11 @@ class QueueResult:
             raise self.failure
         return reduce(PublishedBatch.add, self.published)
 
+    @property
+    def begun(self) -> HeldForApproval | None:
+        """What the table waits for since this very run; None if nothing, or somebody knows already."""
+        return self.held if self.held is not None and self.held.is_new else None
+
 
 def group_by_table(batches: Sequence[StagedBatch]) -> list[list[StagedBatch]]:
     by_table: dict[str, list[StagedBatch]] = {}

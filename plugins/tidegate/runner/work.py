@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Protocol
@@ -13,6 +14,7 @@ from tidegate.errors import NotTried, SomeTables, TidegateError
 from tidegate.flush.flush import flush_planned, plan_flush, stage_new_batches
 from tidegate.flush.heartbeat import heartbeat, require_begun
 from tidegate.flush.maintain import MaintenanceReport, list_maintained_tables, maintain_all
+from tidegate.flush.merge_queue import QueueResult
 from tidegate.model.batch import Plan, PlanScope, PublishedBatch, StagedBatch
 from tidegate.monitoring.backlog import MonitoredPipeline
 from tidegate.monitoring.failure_streak import digest_work_inputs
@@ -37,13 +39,17 @@ from tidegate.wiring.publication import assemble_loaded_publication
 
 @dataclass(frozen=True)
 class Place:
-    """Where files and connections are read, for all work of a process."""
+    """Where files and connections are read, for all work of a process, and who hears of each table that a flush merged.
+
+    `report_queue` is called at once, by several threads: a flush that fails later has no result.
+    """
 
     include: Path
     resolve: Resolve
     files: PipelineFiles
     publications: PublicationFiles
     merges_at_once: int = 1
+    report_queue: Callable[["Work", QueueResult], None] = lambda work, queue: None
     _locks: dict[str, Lock] = field(default_factory=dict)
 
     def get_group_lock(self, pipeline: str) -> Lock:
@@ -148,7 +154,8 @@ class FlushWork(_PipelineWork):
         scope = PlanScope.STAGED if session.pipeline.stage.has_clock else PlanScope.ALL
         flush_plan = plan_flush(session, at_least, scope=scope)
         self._is_planned = True
-        result = flush_planned(session, flush_plan, self._place.merges_at_once, compacts=True)
+        report = partial(self._place.report_queue, self)
+        result = flush_planned(session, flush_plan, self._place.merges_at_once, compacts=True, report=report)
         return RunOutcome(result.published, is_behind=result.offsets_left > 0)
 
     def writes(self, table: str) -> bool:

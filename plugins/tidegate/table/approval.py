@@ -72,6 +72,10 @@ class Hold(_Note):
         counts = " ".join(f"{name}={count}" for name, count in self.counts.items())
         return ", ".join([*self.rules, *([counts] if counts else self.changes)])
 
+    def describe(self, place: str) -> str:
+        """Say what waits, or waited, and why; `place` names its table."""
+        return f"{place} batch={self.batch}: held for approval: {self.found}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Decision(_Note):
@@ -132,7 +136,7 @@ class HeldTable:
             )
         look = f"read branch={hold.branch}, then " if hold.branch else ""
         return (
-            f"{place}: held for approval: {hold.found}; {look}publish it with: tidegate approve {words}; or keep it "
+            f"{hold.describe(self.table.prefix)}; {look}publish it with: tidegate approve {words}; or keep it "
             f"back with: tidegate reject {words}"
         )
 

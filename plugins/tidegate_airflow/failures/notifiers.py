@@ -180,7 +180,7 @@ class HoldNotifications:
 
     def tell_end(self, pipeline: Pipeline, table: str, hold: "Hold") -> None:
         """Tell everybody of `on_recovery` that the table waits no more."""
-        reason = f"pipeline={pipeline.name} table={table} batch={hold.batch}: held for approval: {hold.found}"
+        reason = hold.describe(f"pipeline={pipeline.name} table={table}")
         since = format_utc(to_utc_datetime(hold.at_ms), "seconds")
         failure = {"pipeline": pipeline.name, "reason": reason, "since": since, "runs": 1, "is_new": False}
         notify_of_recovery(pipeline.on_recovery, self.context, failure)

@@ -16,6 +16,7 @@ from tidegate.adapters.server_probe import Patience
 from tidegate.cli import output
 from tidegate.config.pipeline_file import list_unread_warnings
 from tidegate.connections import read_connection_from_env
+from tidegate.flush.merge_queue import QueueResult
 from tidegate.monitoring.failure_streak import FailureStreak, is_worth_telling
 from tidegate.monitoring.verification_rows import format_counts
 from tidegate.runner.pipeline_files import PipelineFiles, PublicationFiles
@@ -32,9 +33,16 @@ def run_run(args: argparse.Namespace) -> int:
     Patience.seconds = 0.0  # a run that waits for its server would keep a slot from the others; it is tried again
     include = find_include_folder()
     stop = threading.Event()
-    shared = Shared(Slots(args.flushes_at_once), stop, _Printer(args))
-    files = PipelineFiles(include), PublicationFiles(include)
-    place = Place(include, read_connection_from_env, *files, args.merges_at_once)
+    printer = _Printer(args)
+    shared = Shared(Slots(args.flushes_at_once), stop, printer)
+    place = Place(
+        include=include,
+        resolve=read_connection_from_env,
+        files=PipelineFiles(include),
+        publications=PublicationFiles(include),
+        merges_at_once=args.merges_at_once,
+        report_queue=printer.report_queue,
+    )
     supervisor = Supervisor(place, args.name, shared)
     supervisor.check_names()
     for warning in () if args.name else _list_unread_warnings(include):
@@ -91,6 +99,14 @@ class _Printer:
         for verification in outcome.verifications:
             facts = verification.counts
             self._print_event(work, "verified", f"{verification.table}: {format_counts(facts)}", facts)
+
+    def report_queue(self, work: Work, queue: QueueResult) -> None:
+        """Report a batch that begins to wait for an approval, and its end."""
+        if queue.ended is not None:
+            reason = queue.ended.describe(f"{work.name} table={queue.table}")
+            self._print_event(work, "released", f"{reason}: waits no more", {"table": queue.table, "reason": reason})
+        if queue.begun is not None and self._args.json:  # else its warning is in the log, which is standard error
+            self._print_event(work, "held", "", {"table": queue.table, "reason": str(queue.begun)})
 
     def report_failure(self, work: Work, streak: FailureStreak) -> None:
         """Not each time: see `is_worth_telling`."""

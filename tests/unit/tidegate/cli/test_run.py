@@ -2,6 +2,7 @@
 
 import argparse
 import io
+import json
 import sys
 import threading
 from pathlib import Path
@@ -11,11 +12,13 @@ import pytest
 from tidegate.adapters.server_probe import Patience
 from tidegate.cli.commands.run import _Printer
 from tidegate.cli.main import main
-from tidegate.errors import ConfigurationError, RetryLater
+from tidegate.errors import ConfigurationError, HeldForApproval, RetryLater
+from tidegate.flush.merge_queue import QueueResult
 from tidegate.runner.schedule import Schedule
 from tidegate.runner.supervisor import Supervisor
 from tidegate.runner.work import RunOutcome
 from tidegate.runner.worker import Shared, Slots, Worker
+from tidegate.table.approval import Hold
 
 
 class Disk(io.StringIO):
@@ -65,15 +68,15 @@ def test_run_for_a_server_that_is_down_waits_in_no_slot(tmp_path: Path, monkeypa
     assert Patience.seconds == 0.0
 
 
-@pytest.mark.parametrize("json", [True, False])
+@pytest.mark.parametrize("as_json", [True, False])
 def test_log_on_a_full_disk_ends_no_worker_and_is_written_again_when_there_is_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, json: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_json: bool
 ) -> None:
     output, errors, now = Disk(), Disk(), [1e9]
     monkeypatch.setattr(sys, "stdout", output)
     monkeypatch.setattr(sys, "stderr", errors)
     monkeypatch.setattr("tidegate.cli.output.format_published", lambda batch: "lake.shop.orders: published")
-    printer = _Printer(argparse.Namespace(json=json))
+    printer = _Printer(argparse.Namespace(json=as_json))
     worker = Worker(Flush(tmp_path), Shared(Slots(1), threading.Event(), printer, lambda: now[0]))
 
     def look() -> int:
@@ -90,6 +93,30 @@ def test_log_on_a_full_disk_ends_no_worker_and_is_written_again_when_there_is_ro
     assert [look() for _ in range(2)] == [12, 13]
     assert output.getvalue().count("lake.shop.orders") == 2
     assert errors.getvalue().count("cannot be written: No space left on device") == 1
+
+
+HOLD = Hold(batch=2, staged_attempt="a", stands_on="s", digest="d", rules=("deletes_over=0",), counts={"deleted": 1})
+ENDED = "table=lake.shop.orders batch=2: held for approval: deletes_over=0, deleted=1"
+
+
+def test_batch_that_begins_to_wait_for_an_approval_and_its_end_are_events(tmp_path: Path, capsys) -> None:
+    work, waits = Flush(tmp_path), HeldForApproval("batch=2 waits", is_new=True)
+    results = [
+        QueueResult("lake.shop.orders", (), waits, held=waits),
+        QueueResult("lake.shop.orders", (), HeldForApproval("batch=2 waits still"), held=HeldForApproval("it waits")),
+        QueueResult("lake.shop.orders", (), ended=HOLD),
+        QueueResult("lake.shop.orders", ()),
+    ]
+    for as_json in (True, False):
+        for result in results:
+            _Printer(argparse.Namespace(json=as_json)).report_queue(work, result)
+    *lines, text = capsys.readouterr().out.splitlines()
+    event = {"work": "pipeline=orders", "table": "lake.shop.orders"}
+    assert [json.loads(line) for line in lines] == [
+        {**event, "event": "held", "reason": "batch=2 waits"},
+        {**event, "event": "released", "reason": f"pipeline=orders {ENDED}"},
+    ]
+    assert text == f"pipeline=orders {ENDED}: waits no more"  # its begin is a warning, which stands there already
 
 
 class Wrong(Flush):

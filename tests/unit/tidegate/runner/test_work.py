@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from fakes import World, build_pipeline, build_table
 from tidegate.errors import GiveUp, NothingToDo, RetryLater, SomeTablesFailed
+from tidegate.flush.merge_queue import QueueResult
 from tidegate.jobs.maintain_job import MaintainJob
 from tidegate.ports.session import Session
 from tidegate.reprocess.approve import propose_decision
@@ -226,7 +227,11 @@ class Told:
     """A reporter that notes the tables of each run, and each failure."""
 
     def __init__(self) -> None:
-        self.tables, self.failures = list[str](), list[str]()
+        self.tables, self.failures, self.holds = list[str](), list[str](), list[tuple[str, str]]()
+
+    def report_queue(self, work: Any, queue: QueueResult) -> None:
+        self.holds += [("held", queue.table)] if queue.begun is not None else []
+        self.holds += [("released", queue.table)] if queue.ended is not None else []
 
     def report_run(self, work: Any, outcome: RunOutcome) -> None:
         entries = (*outcome.batches, *outcome.maintenance_reports, *outcome.verifications)
@@ -281,7 +286,8 @@ class Run:
     def __init__(self, include: Path, pipeline: Pipeline) -> None:
         self.world, self.pipeline, self.told, self.now = World(), pipeline, Told(), 1e9
         self.world.broker.create("orders")
-        place = Place(include, lambda _: None, PipelineFiles(include), PublicationFiles(include))
+        files = PipelineFiles(include), PublicationFiles(include)
+        place = Place(include, lambda _: None, *files, report_queue=self.told.report_queue)
         works = [*([StageWork(place, "orders")] if pipeline.stage.has_clock else []), FlushWork(place, "orders")]
         shared = Shared(Slots(1), threading.Event(), self.told, lambda: self.now)
         self.workers = [Worker(work, shared) for work in works]
@@ -340,6 +346,22 @@ def test_held_table_is_told_of_once_and_keeps_no_other_from_its_flushes(
         pass
     assert run.read(HELD) == run.read(FREE) == {"b": "1", "c": "3"}
     assert (len(list_told_holds(caplog)), run.told.failures) == (1, [])
+    assert run.told.holds == [("held", HELD), ("released", HELD)]
+
+
+def test_batch_that_begins_or_ends_to_wait_is_told_also_where_another_table_fails(include: Path) -> None:
+    run = Run(include, build_ruled_pipeline())
+    run.look(a="1", b="1")
+    copy = run.world.destination.tables[FREE]
+    run.look(c="1")
+    run.world.destination.rollback(FREE, copy.ancestors()[1].id)
+    assert run.look(a=None) == []
+    assert run.told.holds == [("held", HELD)]
+    run.approve()
+    assert run.look() == [HELD]
+    assert run.told.holds == [("held", HELD), ("released", HELD)]
+    assert all(f"table={FREE}" in failure for failure in run.told.failures)
+    assert run.told.failures
 
 
 def test_staging_goes_on_behind_a_held_batch_up_to_the_limit_of_its_table_alone(
