@@ -40,6 +40,15 @@ def load_members(include: Path, fleet: str) -> dict[str, Pipeline]:
     }
 
 
+def list_possible_members(include: Path, fleet: str) -> set[str]:
+    """Return the names of the fleet's members, and of the files that are wrong: these may be members too."""
+    return {
+        name
+        for name, load_result in load_all_pipelines(include)
+        if not isinstance(load_result, Pipeline) or load_result.fleet == fleet
+    }
+
+
 def check_refused_members(include: Path, fleet: str) -> None:
     """`ConfigurationError` with the problems of a fleet's files.
 

@@ -14,7 +14,7 @@ from tidegate.fleet.attend import StepOutcomes
 from tidegate.flush.heartbeat import heartbeat
 from tidegate.monitoring.failure_streak import FailedTask, Failure, PipelineOutcome
 from tidegate.ports.session import Session
-from tidegate.settings import find_include_folder, list_named_files
+from tidegate.settings import find_include_folder
 from tidegate.spec.pipeline import Notifier, Pipeline
 
 from tidegate_airflow import tasks
@@ -187,14 +187,17 @@ def _add_failure(outcome: PipelineOutcome, task: FailedTask) -> None:
 
 def finish_fleet_run(fleet: str) -> Data:
     """Run the heartbeat of each member that had work, or whose interval is over; red if a member failed."""
+    from tidegate.fleet.members import list_possible_members
+
     context = get_current_context()
+    possible = list_possible_members(find_include_folder(), fleet)
     keeper = FailureKeeper(name_fleet(fleet), context)
     states = read_task_states(context)
     look = pull_look(context)
     if states.get("plan") != "success" or not look:
         reason = PLAN_FAILED if states.get("plan") != "success" else PLAN_MARKED
         keeper.note_failure(NO_PIPELINE, FLUSH_KEY, Failure("plan", reason))
-        _keep(keeper, fleet, context, {})
+        _keep(keeper, fleet, context, {}, possible)
         raise_joined(SOME_FAILED, [reason])
     keeper.note_success(NO_PIPELINE, FLUSH_KEY, look.get("at"))
     outcomes = read_outcomes(context, pull_entries(context), states)
@@ -213,25 +216,27 @@ def finish_fleet_run(fleet: str) -> Data:
     overtaken = {name for name, entry in taken.items() if look.get("at", 0.0) < entry.at <= keeper.now}
     if was_cleared(context):  # a person tries again here what failed there too; who is well since stays well
         overtaken = {name for name in overtaken if keeper.memory.streaks.get(name, FLUSH_KEY) is None}
+    # also of a member whose file became wrong in this run: the next ones do not know that it is one
+    own_outcomes = {name: outcome for name, outcome in outcomes.items() if name in possible - overtaken}
     own_members = {name: member for name, member in members.items() if name not in overtaken}
-    messages = _note_members(keeper, look, outcomes, own_members)
+    messages = _note_members(keeper, look, own_outcomes, own_members)
     messages += _note_freshness(keeper, beats.results, members)
-    _keep(keeper, fleet, context, members)
+    _keep(keeper, fleet, context, members, possible)
     if messages:
         raise_joined(SOME_FAILED, ["offsets are kept, but", *messages])
     return {name: result["beat"] for name, result in beats.results.items()}
 
 
-def _keep(keeper: FailureKeeper, fleet: str, context: Context, members: Mapping[str, Pipeline]) -> None:
+def _keep(
+    keeper: FailureKeeper, fleet: str, context: Context, members: Mapping[str, Pipeline], possible: Collection[str]
+) -> None:
     from tidegate.fleet.members import load_members
 
     context["ti"].xcom_push(key=MEMBER_FAILURES_KEY, value=keeper.failures)
-    include = find_include_folder()
-    names = [path.stem for path in list_named_files(include / "pipelines")]
-    keeper.memory.forget_others({NO_PIPELINE, *names})
+    keeper.memory.forget_others({NO_PIPELINE, *possible})
     on_recovery: dict[str, Sequence[Notifier]] = {name: member.on_recovery for name, member in members.items()}
     if keeper.has_recovered(NO_PIPELINE):  # all have heard of that failure, not only who had work in this run
-        everybody = load_members(include, fleet).values()
+        everybody = load_members(find_include_folder(), fleet).values()
         on_recovery[NO_PIPELINE] = join_notifiers(member.on_recovery for member in everybody)
     keeper.keep(on_recovery)
 
@@ -251,13 +256,12 @@ def _note_members(
     messages = list[str]()
     for name in dict.fromkeys((*look["looked"], *outcomes)):
         outcome = outcomes.get(name)
-        if name not in members:
-            continue
         if outcome is not None and outcome.messages:
             inputs = look["inputs"].get(name, "")
-            keeper.note_outcome(outcome, has_several=members[name].has_several, tried_inputs=inputs)
+            has_several = name in members and members[name].has_several
+            keeper.note_outcome(outcome, has_several=has_several, tried_inputs=inputs)
             messages += outcome.messages
-        elif name in look["looked"] and name not in (*look["postponed"], *look["later"]):
+        elif name in members and name in look["looked"] and name not in (*look["postponed"], *look["later"]):
             keeper.note_success(name, FLUSH_KEY, look.get("at"))
     return messages
 

@@ -105,10 +105,10 @@ def _identify(notifier: Notifier) -> str:
 def build_failure_callbacks(name: str, members: Sequence[Pipeline]) -> list[Callable[[Context], None]]:
     """Return the DAG's callback, if it has notifiers: it tells those of each pipeline that failed for a new reason.
 
-    A call that failed is made again with the next failed run. A failure of no pipeline, and a run that noted nothing,
-    is told to all. Classes of notifiers are imported at the call.
+    A call that failed is made again with the next failed run. A failure of no pipeline, or of one whose file became
+    wrong, and a run that noted nothing, is told to all. Classes of notifiers are imported at the call.
     """
-    own = {pipeline.name: pipeline.on_failure for pipeline in members if pipeline.on_failure}
+    own = {pipeline.name: pipeline.on_failure for pipeline in members}
     notifiers = {**own, NO_PIPELINE: join_notifiers(own.values())}
 
     def notify(context: Context) -> None:
@@ -121,13 +121,13 @@ def build_failure_callbacks(name: str, members: Sequence[Pipeline]) -> list[Call
         missed = MissedCalls.read(name)
         missed.keep(notifiers)
         for failure in failures:
-            called = notifiers.get(failure["pipeline"], ())
+            called = notifiers.get(failure["pipeline"], notifiers[NO_PIPELINE])
             for notifier in called:
                 if failure["is_new"] or missed.includes(failure, notifier):
                     with _log_failed_call(notifier), missed.note_call(failure, notifier, called):
                         _call_notifier("on_failure", notifier, context, failure)
 
-    return [notify] if own else []
+    return [notify] if any(own.values()) else []
 
 
 def join_notifiers(notifiers: Iterable[Sequence[Notifier]]) -> list[Notifier]:

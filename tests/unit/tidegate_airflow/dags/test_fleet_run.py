@@ -369,6 +369,47 @@ def test_member_that_failed_waits_and_tells_once_and_is_well_again_when_its_file
     assert fleet.store["members"]["streaks"] == {}
 
 
+@pytest.mark.parametrize("is_told", [True, False])
+def test_member_whose_file_becomes_wrong_during_a_run_makes_that_red_and_all_are_told(
+    fleet: Fleet, is_told: bool
+) -> None:
+    """Its file says no more who is to be told; the next runs do without it."""
+    fleet.world.broker.retain_from("users", 2, 1)
+    wrong = fleet.pipelines["users"]
+    if not is_told:
+        fleet.pipelines = {name: replace(member, on_failure=()) for name, member in fleet.pipelines.items()}
+    run = fleet.begin()
+    del fleet.pipelines["users"]
+    fleet.unopened["users"] = ConfigurationError("users.yaml:1: colour=red: unknown key")
+    fleet.finish(run)
+    assert (run.states["stage_2"], run.states["heartbeat"]) == ("failed", "failed")
+    reason = run.left["heartbeat", -1, "error"]["message"]
+    assert "pipeline=users: stage failed: users.yaml:1: colour=red: unknown key" in reason
+    assert list_messages() == (["users failed: users.yaml:1: colour=red: unknown key"] if is_told else [])
+    produce_more(fleet, "carts")
+    assert fleet.run().states["heartbeat"] == "success"
+    fleet.unopened.clear()
+    fleet.pipelines["users"] = wrong
+    assert fleet.run().states["heartbeat"] == "success"
+    assert list_messages()[-1] == "users is well again"
+    assert fleet.store["members"]["streaks"] == {}
+
+
+def test_member_whose_file_is_removed_during_a_run_fails_nothing_but_its_own_task(fleet: Fleet) -> None:
+    run = fleet.begin()
+    del fleet.pipelines["users"]
+    (fleet.include / "pipelines" / "users.yaml").unlink()
+    fleet.unopened["users"] = ConfigurationError("pipeline=users: no such file")
+    fleet.finish(run)
+    assert (run.states["stage_2"], run.states["heartbeat"], list_messages()) == ("failed", "success", [])
+
+
+def test_failure_of_a_member_without_notifiers_is_told_to_nobody_else(fleet: Fleet) -> None:
+    fleet.pipelines["users"] = replace(fleet.pipelines["users"], on_failure=())
+    assert fleet.run().states["heartbeat"] == "failed"
+    assert list_messages() == []
+
+
 def test_recovery_that_cannot_be_kept_is_told_once_by_the_run_that_can(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
