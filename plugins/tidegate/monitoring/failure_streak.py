@@ -16,6 +16,9 @@ from tidegate.settings import walk_files
 log = logging.getLogger(__name__)
 FIRST_PAUSE_SECONDS = 60
 MAX_PAUSE_SECONDS = 30 * 60
+# Behind such a time without a failed run, of a DAG that was paused or of a member that left its fleet, an equal failure
+# is news. Longer than a day: a pipeline that flushes once a day tells of its failure once.
+FORGOTTEN_SECONDS = 2 * 24 * 3600
 MAX_REASON_CHARACTERS = 2000
 WAITING = "Waiting"  # in place of an error's class, where a run did not try
 JOB_TASKS = ("stage", "merge")  # what costs a Spark job; a failure of `plan` costs none
@@ -247,9 +250,10 @@ def _blur_numbers(text: str) -> str:
 
 
 def extend_streak(streak: FailureStreak | None, failure: Failure, run_id: str, now: float) -> FailureStreak:
-    """Add one failed run. A second try of the same run changes only the times."""
+    """Add one failed run, to failures that are not forgotten. A second try of the same run changes only the times."""
     has_earlier = streak is not None and (streak.has_earlier or streak.run_id != run_id)
-    if streak is None or streak.identity != failure.identity:
+    is_forgotten = streak is not None and now - streak.failed_at > FORGOTTEN_SECONDS
+    if streak is None or is_forgotten or streak.identity != failure.identity:
         streak = FailureStreak(
             identity=failure.identity, reason=failure.reason[:MAX_REASON_CHARACTERS], since=now, runs=1, run_id=run_id
         )

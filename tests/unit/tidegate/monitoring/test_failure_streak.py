@@ -123,6 +123,14 @@ def test_first_failure_of_a_reason_is_new_and_its_later_tries_are_not() -> None:
     assert [streak.runs for streak in (first, repeated_streak, second, other_streak)] == [1, 1, 2, 1]
 
 
+@pytest.mark.parametrize(("hours", "is_new"), [(0.5, False), (25, False), (49, True)])
+def test_equal_failure_is_new_after_two_days_without_a_run(hours: float, is_new: bool) -> None:
+    """The pipeline was paused, or flushed by another DAG: whoever was told then has forgotten it, or left."""
+    streak = extend_streak(build_streak(9), Failure("x", BAD_RECORD_MESSAGE), "later", 60 * 8 + 3600 * hours)
+    assert (streak.is_new, streak.runs) == (is_new, 1 if is_new else 10)
+    assert streak.has_earlier
+
+
 def test_run_waits_until_its_time_unless_something_was_changed() -> None:
     streak = build_streak(3)
     assert streak.must_wait("as they were", streak.retry_at - 1)

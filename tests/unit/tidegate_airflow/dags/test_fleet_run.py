@@ -37,6 +37,13 @@ NAMES = ("carts", "orders", "users", "wishes")
 FAILED = Notifier("fakes.notifier.KeepingNotifier", {"text": "{{ failure.pipeline }} failed: {{ failure.reason }}"})
 RECOVERED = Notifier("fakes.notifier.KeepingNotifier", {"text": "{{ failure.pipeline }} is well again"})
 BEGIN = 1_800_000_000.0
+CATALOGS = (
+    "lake: {type: iceberg, properties: {type: sql, uri: 'sqlite:////nowhere/c.db', warehouse: 'file:///nowhere'}}\n"
+)
+PIPELINE_FILE = """
+source: {topics: [users], key: {fields: [id], schema: id STRING}, value: {format: json, schema: id STRING}}
+tables: [{name: lake.shop.users}]
+"""
 TASKS = ("plan", "stage", "merge", "commit_offsets", "clean_up", "heartbeat", "compact")
 
 
@@ -367,6 +374,25 @@ def test_member_that_failed_waits_and_tells_once_and_is_well_again_when_its_file
     run = fleet.run()
     assert (run.states["heartbeat"], list_messages()[1:]) == ("success", ["users is well again"])
     assert fleet.store["members"]["streaks"] == {}
+
+
+@pytest.mark.parametrize("fleet_name", ["other", None])
+def test_failure_of_a_member_that_left_the_fleet_and_came_back_is_told_again(
+    fleet: Fleet, fleet_name: str | None
+) -> None:
+    """Its failures are those of another DAG meanwhile, and so is their end."""
+    fleet.run()
+    left = fleet.pipelines.pop("users")
+    (fleet.include / "catalogs.yaml").write_text(CATALOGS)
+    own_file = fleet.include / "pipelines" / "users.yaml"
+    own_file.write_text(PIPELINE_FILE + (f"fleet: {fleet_name}\n" if fleet_name else ""))
+    produce_more(fleet, "carts")
+    assert fleet.run().states["heartbeat"] == "success"
+    own_file.write_text(PIPELINE_FILE + "fleet: shop\n")
+    fleet.pipelines["users"] = left
+    for _ in range(2):
+        assert fleet.run().states["heartbeat"] == "failed"
+    assert [message.partition(":")[0] for message in list_messages()] == ["users failed"] * 2
 
 
 @pytest.mark.parametrize("is_told", [True, False])
