@@ -8,13 +8,13 @@ only where nothing but the table can be wrong: see `docs/verify.md`. What each k
 import json
 import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
-from tidegate.errors import GiveUp, NotTried, RetryLater, Unverifiable, join_failures, try_tables
+from tidegate.errors import GiveUp, NotTried, RetryLater, TidegateError, Unverifiable, join_failures, try_tables
 from tidegate.flush.stage_request import build_stage_job, build_stage_table
 from tidegate.flush.staged import find_lacking_columns, read_staged_batch, run_or_take_over
 from tidegate.jobs.statements_job import JobQuestions, StatementsJob
@@ -145,20 +145,27 @@ def verify_table(session: Session, name: str, sample_per_million: int = WHOLE) -
     return verification
 
 
-def verify_all(session: Session, name: str | None = None) -> list[Verification]:
+def verify_all(
+    session: Session,
+    name: str | None = None,
+    report: Callable[[str, TidegateError], None] = lambda table, problem: None,
+) -> list[Verification]:
     """Verify the table of that name, or each of the pipeline that can be verified; a warning names the others.
 
     If a table differs or fails, the others are verified; what `join_failures` makes of it is raised at the end, with
-    all results. `NotTried` if none can be verified.
+    all results. `NotTried` if none can be verified. `report` gets each table that differs or fails, or that cannot be
+    verified: `Unverifiable`.
     """
     refuse_template(session.pipeline, "verify")
     tables = [spec.name for spec in select_tables(session, name)]
     verifications, problems = try_tables(tables, partial(verify_table, session))
+    problems |= {found.table: _describe_wrong_rows(session, found) for found in verifications if found.wrong}
+    for table, problem in problems.items():
+        report(table, problem)
     refusals = [problem for problem in problems.values() if isinstance(problem, Unverifiable)]
     for refusal in refusals:
         log.warning("%s", refusal)
     failures = [problem for problem in problems.values() if problem not in refusals]
-    failures += [_describe_wrong_rows(session, verification) for verification in verifications if verification.wrong]
     if failures:
         raise join_failures(failures, tuple(verifications))
     if not verifications:

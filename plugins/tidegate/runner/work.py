@@ -1,7 +1,7 @@
 """What a runner does again and again, for pipelines and publications."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -10,7 +10,7 @@ from typing import Protocol
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.config.pipeline_file import DEFAULTS_FILE
 from tidegate.connections import Resolve
-from tidegate.errors import NotTried, SomeTables, TidegateError
+from tidegate.errors import NotTried, SomeTables, TidegateError, Unverifiable
 from tidegate.flush.flush import flush_planned, plan_flush, stage_new_batches
 from tidegate.flush.heartbeat import heartbeat, require_begun
 from tidegate.flush.maintain import MaintenanceReport, list_maintained_tables, maintain_all
@@ -69,6 +69,7 @@ class RunOutcome:
     is_behind: bool = False  # more waits already, so the next run need not wait for its time
     calls_merge: bool = False  # nor need the pipeline's next merge
     failure: TidegateError | None = None  # of the tables that stay behind
+    ends_failures: bool = True  # False if a table that failed before was not tried
 
 
 class Work(Protocol):
@@ -226,12 +227,21 @@ class VerifyWork(_PipelineWork):
     kind = "verify"
     build_schedule = staticmethod(build_verify_schedule)
 
+    def __init__(self, place: Place, pipeline: str) -> None:
+        super().__init__(place, pipeline)
+        self._failed_tables = set[str]()  # when they were verified last
+
     def run(self, at_least: int) -> RunOutcome:
         session = assemble_pipeline(self._place.include, self.pipeline, self._place.resolve)
+        problems = dict[str, TidegateError]()
         try:
-            return RunOutcome(verifications=tuple(verify_all(session)))
+            outcome = RunOutcome(verifications=tuple(verify_all(session, report=problems.__setitem__)))
         except SomeTables as error:
-            return RunOutcome(verifications=error.published, failure=error)
+            outcome = RunOutcome(verifications=error.published, failure=error)
+        finally:
+            refused = {table for table, problem in problems.items() if isinstance(problem, Unverifiable)}
+            self._failed_tables = (problems.keys() - refused) | (self._failed_tables & refused)
+        return replace(outcome, ends_failures=not self._failed_tables)
 
 
 class PublicationWork:

@@ -241,11 +241,12 @@ class Worker:
         except Exception as problem:
             self._note_failure(problem)
         else:
-            if outcome.failure is None:
+            if outcome.failure is None and outcome.ends_failures:
                 self._note_success(outcome)
                 return
             self._shared.reporter.report_run(self.work, outcome)
-            self._note_failure(outcome.failure)
+            if outcome.failure is not None:
+                self._note_failure(outcome.failure)
 
     def _note_success(self, outcome: RunOutcome | None) -> None:
         over = self._streaks.note_success(self.work.name, RUN, self._end_run())

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from fakes import World, build_pipeline, build_table
-from tidegate.errors import GiveUp, NothingToDo, RetryLater, SomeTablesFailed
+from tidegate.errors import GiveUp, NothingToDo, RetryLater, SomeTablesFailed, Unverifiable
 from tidegate.flush.merge_queue import QueueResult
 from tidegate.jobs.maintain_job import MaintainJob
 from tidegate.ports.session import Session
@@ -272,6 +272,46 @@ def test_tables_that_went_well_are_told_beside_the_one_that_failed(
     now[0] += 60
     worker.step()
     assert (told.tables, told.failures[1:]) == (names, ["over"])
+
+
+def test_verification_is_well_again_when_the_tables_that_failed_are_and_not_when_they_cannot_be_verified(
+    include: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the log does not tell any more may differ still; a table that never could be verified hides no recovery."""
+    wrong, good, never = names = [f"lake.shop.{name}" for name in ("First", "second", "third")]
+    refused = {never}
+
+    def verify_table(session: Any, name: str) -> Any:
+        if name in refused:
+            raise Unverifiable(f"{name} cannot be verified")
+        if name in failing:
+            raise GiveUp(f"{name} cannot be read")
+        return SimpleNamespace(table=name, wrong=0)
+
+    failing = {wrong}
+    monkeypatch.setattr("tidegate.reprocess.verify.verify_table", verify_table)
+    pipeline = build_pipeline(*map(build_table, names))
+    monkeypatch.setattr(work_module, "assemble_pipeline", lambda *_, **__: World().open_session(pipeline))
+    told, now = Told(), [1e9]
+    place = Place(include, lambda _: None, PipelineFiles(include), PublicationFiles(include))
+    worker = Worker(VerifyWork(place, "orders"), Shared(Slots(1), threading.Event(), told, lambda: now[0]))
+    monkeypatch.setattr(worker.work, "read_schedule", lambda: Schedule(60))
+
+    def look() -> list[str]:
+        now[0] += 60
+        told.tables.clear()
+        worker.step()
+        return told.tables
+
+    assert look() == [good]
+    failing.clear()
+    refused.add(wrong)
+    for _ in range(2):
+        assert look() == [good]
+    assert told.failures == [f"{wrong} cannot be read"]
+    refused.remove(wrong)
+    assert look() == [wrong, good]
+    assert told.failures == [f"{wrong} cannot be read", "over"]
 
 
 HELD, FREE = "lake.shop.Held", "lake.shop.free"
