@@ -43,11 +43,17 @@ def build_merge_form() -> dict[str, Param]:
 
 
 def read_run_params(context: Context) -> dict[str, Any]:
-    """Return what this run was asked for: by its form, or by the run before it that could not finish."""
+    """Return what this run was asked for: by its form, or by runs before it that could not finish.
+
+    Of several the smallest `max_records` counts, and one that goes on until the log's end.
+    """
     params = {**NOT_ASKED, **{name: context["params"][name] for name in PARAM_NAMES if name in context["params"]}}
-    for events in dict(context.get("triggering_asset_events") or {}).values():
-        for event in events:
-            params |= event.extra.get("asked", {})
+    all_events = dict(context.get("triggering_asset_events") or {}).values()
+    asked = [{**params, **(event.extra or {}).get("asked", {})} for events in all_events for event in events]
+    if asked:
+        limits = [entry["max_records"] for entry in asked if entry["max_records"] is not None]
+        params["max_records"] = min(limits, default=None)
+        params["until_current"] = any(entry["until_current"] for entry in asked)
     if params["max_records"] is not None:
         params["max_records"] = int(params["max_records"])  # the form's schema takes 1e3 for a whole number, too
     return params

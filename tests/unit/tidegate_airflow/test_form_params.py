@@ -134,6 +134,32 @@ def test_words_that_a_run_was_given_and_has_are_taken(
         RUNS[form](context)
 
 
+CAPPED = {"max_records": 100, "until_current": True, "dry_run": False}
+ONE_BATCH = {"max_records": 500, "until_current": False, "dry_run": False}
+FREE = {"max_records": None, "until_current": True, "dry_run": False}
+
+
+@pytest.mark.parametrize(
+    ("extras", "max_records", "until_current"),
+    [
+        ([{"asked": CAPPED}, {"asked": FREE}], 100, True),
+        ([{"asked": CAPPED}, {"asked": ONE_BATCH}], 100, True),
+        ([{"asked": ONE_BATCH}, {"payload": {"pipeline": "shop"}}], 500, True),
+        ([{"asked": ONE_BATCH}, {"asked": {}}], 500, True),
+        ([{"asked": ONE_BATCH}, {"asked": ONE_BATCH}], 500, False),
+        ([{"asked": FREE}, None], None, True),
+    ],
+)
+def test_run_of_several_calls_takes_the_smallest_limit_and_goes_on_if_one_of_them_does(
+    extras: list[Any], max_records: int | None, until_current: bool
+) -> None:
+    """Airflow joins the calls that come during a run: a batch is no larger than any of them may be."""
+    for order in (extras, extras[::-1]):
+        events = {"a": [SimpleNamespace(extra=order[0])], "b": [SimpleNamespace(extra=extra) for extra in order[1:]]}
+        params = read_run_params({**make_context("flush"), "triggering_asset_events": events})
+        assert params == {"max_records": max_records, "until_current": until_current, "dry_run": False}
+
+
 @pytest.mark.parametrize("form", ["flush", "fleet"])
 def test_number_that_a_program_writes_with_a_point_is_a_whole_one(form: str) -> None:
     """1e3 and 1000.0 are whole numbers to the form: as they are, they would be taken for places in lists."""
