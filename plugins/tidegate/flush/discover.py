@@ -141,7 +141,6 @@ def _commit_registry_advance(table: TableSession, plan: Plan, planned_batch: Pla
         check_not_overtaken(table, planned_batch.batch, planned_batch.ranges, plan)
 
     table = table.refresh()
-    guard(table)
     attempt = begin_attempt(table, planned_batch.batch, guard, f"{table.prefix} batch={planned_batch.batch}")
     ids = {topic: i for topic, i in plan.topic_ids.items() if topic in planned_batch.ranges.by_topic}
     end = Position(

@@ -8,7 +8,15 @@ import pytest
 from examples import choose_calls
 from fakes import Crash, CrashAt, FailsToMerge, LosesARecord, World, build_pipeline, build_table
 from fakes.counted import Calls
-from tidegate.errors import BadRecord, ConfigurationError, GiveUp, NothingToDo, SomeTablesDelayed, SomeTablesFailed
+from tidegate.errors import (
+    BadRecord,
+    ConfigurationError,
+    GiveUp,
+    NothingToDo,
+    PublishedElsewhere,
+    SomeTablesDelayed,
+    SomeTablesFailed,
+)
 from tidegate.flush.flush import flush
 from tidegate.flush.maintain import list_maintained_tables, maintain
 from tidegate.flush.merge_queue import group_by_table, merge_queue
@@ -185,6 +193,27 @@ def test_names_are_not_known_as_long_as_one_of_their_tables_is_not_staged(world:
         ["1", "3"],
         4,
     )
+
+
+@pytest.mark.guard(
+    "an older run does not move the position of the names back",
+    file="plugins/tidegate/flush/discover.py",
+    text="        check_not_overtaken(table, planned_batch.batch, planned_batch.ranges, plan)\n",
+    off="        pass\n",
+)
+def test_run_that_was_overtaken_leaves_the_position_of_the_names_where_the_other_has_put_it(world: World) -> None:
+    """Names of the records between would be looked for again, in batches of numbers that are published."""
+    produce(world, "1", "order")
+    flush(world.open_session(build_template()))
+    produce(world, "2", "line")
+    session = world.open_session(build_template())
+    planned = plan(session)
+    produce(world, "3", "part")
+    flush(world.open_session(build_template()))
+    with pytest.raises(PublishedElsewhere, match="another run published first"):
+        stage(session, planned)
+    state = world.destination.read_state("lake.shop.tidegate_shop_names", "shop")
+    assert (state.position.offsets, state.position.batch) == ({"orders": {0: 3, 1: 0}}, 2)
 
 
 def test_status_and_rebase_see_tables_that_records_named(world: World) -> None:
