@@ -26,7 +26,7 @@ from tidegate.table.approval import (
 from tidegate.table.history import add_action
 from tidegate.table.log import filter_table_log, read_log
 from tidegate.table.observed_table import ObservedTable, observe_tables
-from tidegate.table.position import REMAINING, check_log, check_not_cut
+from tidegate.table.position import REMAINING, check_log, check_not_cut, describe_all_losses
 from tidegate.table.session import select_tables
 
 
@@ -117,11 +117,13 @@ def find_end_of_held_batch(held: HeldTable) -> str:
     if behind is not None:
         check_log(observed, replace(behind, offsets={}), log)
         check_not_cut(observed, behind, log)
-    for topic, partition, begin in iterate_offsets(log.find_begins_behind(end)):
+    begins = log.find_begins_behind(end)
+    for topic, partition, begin in iterate_offsets(begins):
         raise GiveUp(
             f"{held.table.prefix} batch={batch.batch} topic={topic} partition={partition}: the log starts at "
-            f"offset={begin}, behind the batch's end={get_offset(end, topic, partition)}, so what is staged behind it "
-            "could not be read again; nothing was changed; approve the batch, or leave that out too with: tidegate "
+            f"offset={begin}, behind the batch's end={get_offset(end, topic, partition)}"
+            f"{describe_all_losses(end, begins)}, so what is staged behind it could not be read again; nothing was "
+            "changed; approve the batch, or leave that out too with: tidegate "
             f"rebase {session.pipeline.name} --table {quote_word(held.table.name)} --to {REMAINING}"
         )
     return json.dumps(end)

@@ -14,13 +14,14 @@ from tidegate.merge.owed import ALL_LETTERS, LetterFilter, find_known_topic_ids
 from tidegate.model import resource_names
 from tidegate.model.backfill import list_later_pieces
 from tidegate.model.batch import Plan, PlannedBatch
-from tidegate.model.offsets import Offsets, Ranges, get_offset
+from tidegate.model.offsets import Offsets, Ranges, get_offset, group_by_topic, iterate_offsets
 from tidegate.model.position import Position
 from tidegate.model.table_state import Staging, WaitingLetter
 from tidegate.ports.session import Session
 from tidegate.spec.table import TableMode
 from tidegate.table.columns import compute_shape
 from tidegate.table.log import check_same_log, read_log
+from tidegate.table.position import describe_all_losses
 from tidegate.table.session import TableSession
 
 MAX_CHOSEN_GROUPS = 50
@@ -223,11 +224,17 @@ def _stage_piece(work: Replay, number: int, ranges: Ranges, letters: LetterGroup
 
 def _check_log(work: Replay, ranges: Ranges) -> None:
     begin = read_log(work.session).begin
-    for topic, partition, start, end in ranges:
-        first = get_offset(begin, topic, partition) or 0
-        if start < end and start < first:
-            raise PositionLost(
-                f"{work.prefix} topic={topic} partition={partition}: the log starts at offset={first}, so the "
-                f"records [{start}, {min(first, end)}) are gone that would tell whether a dead letter is the newest of "
-                "its key; nothing was replayed; bring these in by hand, and delete them from the dead letters"
-            )
+    # of each partition the place up to which the records of the range are gone
+    lost = {
+        (topic, partition): min(end, get_offset(begin, topic, partition) or 0)
+        for topic, partition, start, end in ranges
+        if start < min(end, get_offset(begin, topic, partition) or 0)
+    }
+    starts, ends = ranges.start, group_by_topic(lost)
+    for topic, partition, end in iterate_offsets(ends):
+        raise PositionLost(
+            f"{work.prefix} topic={topic} partition={partition}: the log starts at offset={begin[topic][partition]}, "
+            f"so the records [{starts[topic][partition]}, {end}) are gone that would tell whether a dead "
+            f"letter is the newest of its key{describe_all_losses(starts, ends)}; nothing was replayed; bring these in "
+            "by hand, and delete them from the dead letters"
+        )

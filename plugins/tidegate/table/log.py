@@ -7,7 +7,7 @@ from tidegate.errors import GiveUp, PositionLost, TopicsUnavailable
 from tidegate.model.batch import Plan
 from tidegate.model.counts import format_being
 from tidegate.model.kafka_log import Log
-from tidegate.model.offsets import MAX_NAMED_PARTITIONS, Ranges, group_by_topic, iterate_offsets
+from tidegate.model.offsets import MAX_NAMED_PARTITIONS, Ranges, group_by_topic, iterate_offsets, keep_partitions
 from tidegate.model.position import Position
 from tidegate.model.table_state import is_another_cluster, is_recreated
 from tidegate.ports.session import Session
@@ -93,8 +93,9 @@ def check_same_log(
         raise PositionLost(
             f"{place}: topic={topic} partition={partition}: the log was cut at offset={cut_offset} by a leader that "
             "lacked the records after it (an unclean election) since the batch was planned: "
-            f"leader_epoch={log.epochs[topic][partition]} planned={epochs[topic][partition]}; nothing was merged; the "
-            "next flush reads what stands there now"
+            f"leader_epoch={log.epochs[topic][partition]} planned={epochs[topic][partition]}"
+            f"{describe_all_losses(cuts, keep_partitions(ends, cuts))}; nothing was merged; the next flush reads what "
+            "stands there now"
         )
 
 

@@ -117,8 +117,9 @@ def _describe_other_log(table: TableWithLog, reshaped: Sequence[StagedBatch]) ->
         if is_recreated(recorded, topic_id):
             return f"{staged} topic={topic} was deleted and created again: topic_id={topic_id} recorded={recorded}"
     cuts = find_position_cuts(table.session, last.compute_end_position(None), log)
+    losses = describe_all_losses(cuts, keep_partitions(last.ranges.end, cuts))
     for topic, partition, cut_offset in iterate_offsets(cuts):
-        return f"{staged} topic={topic} partition={partition}: the log was cut at offset={cut_offset} since"
+        return f"{staged} topic={topic} partition={partition}: the log was cut at offset={cut_offset} since{losses}"
     return ""
 
 

@@ -188,6 +188,10 @@ def test_batch_is_not_skipped_where_what_is_staged_behind_it_could_not_be_read_a
     world.broker.retain_from("orders", 5, 1)
     with pytest.raises(GiveUp, match=r"partition=1: the log starts at offset=5.*nothing was changed; approve the"):
         propose_reject(session, skip=True)
+    world.broker.retain_from("orders", 4, 0)
+    of_all = "partition=0: the log starts at offset=4, behind the batch's end=3, 2 offsets of 2 partitions in all, so"
+    with pytest.raises(GiveUp, match=of_all):
+        propose_reject(session, skip=True)
     approve(world, pipeline)
     merge_staged_batches(session)
     assert read(world) == {"d": "kept", "e": "kept"}

@@ -153,7 +153,7 @@ def cut_log(world: World) -> str:
     """Below the end of the second batch only; the log is longer than before by then."""
     for partition in (0, 1):
         world.broker.elect("orders", partition, has=1)
-    return "topic=orders partition=0: the log was cut at offset=1"
+    return "topic=orders partition=0: the log was cut at offset=1 since, 2 offsets of 2 partitions in all;"
 
 
 OTHER_LOGS = pytest.mark.parametrize("change_log", [recreate_topic, change_cluster, cut_log])

@@ -13,6 +13,7 @@ from tidegate.jobs.stage_job import StageJob
 from tidegate.monitoring.status import read_status
 from tidegate.ports.session import Job
 from tidegate.reprocess.rebase import propose_rebase
+from tidegate.table.log import check_same_log
 
 PIPELINE = build_pipeline()
 OTHER = "payments"
@@ -198,6 +199,16 @@ def test_log_that_is_cut_between_plan_and_read_leaves_no_batch_and_the_next_flus
     assert keys == {"k0", "k1", "k2", "k3", "k4", "k5"}
     with pytest.raises(NothingToDo):
         flush(world.open_session(TWICE))
+
+
+def test_message_of_a_log_that_is_cut_in_several_partitions_counts_them_all(world: World) -> None:
+    produce(world, 6)
+    planned = plan(world.open_session(PIPELINE))
+    for partition in (0, 1):
+        world.broker.elect("orders", partition, has=5 - partition)
+        produce(world, 9, partition)
+    with pytest.raises(PositionLost, match=r"planned=\d+, 3 offsets of 2 partitions in all; nothing was merged"):
+        check_same_log(world.open_session(PIPELINE), "here", planned.tables[0].ranges, planned)
 
 
 def test_leader_that_has_everything_costs_no_second_read(world: World) -> None:

@@ -161,6 +161,21 @@ def test_log_that_is_cut_while_the_later_keys_are_read_decides_about_no_dead_let
     assert (read_table(world), list_waiting_offsets(world)) == ({"a": "newer", "b": "x"}, [0])
 
 
+def test_refusal_of_a_log_that_lost_what_would_decide_counts_all_partitions() -> None:
+    world = World()
+    world.broker.create("orders", 2)
+    for partition, key in enumerate("ab"):
+        for value in (BAD, {"id": key, "name": "x"}, {"id": key, "name": "y"}):
+            world.broker.produce("orders", {"id": key}, value, partition)
+    flush(world.open_session(build_tolerant_pipeline()))
+    for partition in (0, 1):
+        world.broker.retain_from("orders", 2 + partition, partition)
+    with pytest.raises(
+        PositionLost, match=r"records \[1, 2\) are gone .* of its key, 3 offsets of 2 partitions in all; nothing was"
+    ):
+        replay_dead_letters(world.open_session(build_tolerant_pipeline()))
+
+
 def test_log_that_lost_what_would_decide_is_refused_and_nothing_changes() -> None:
     world = build_world(("a", BAD), build_record("a", "x"), build_record("b", "x"))
     flush(world.open_session(build_tolerant_pipeline()))
