@@ -11,8 +11,7 @@ from tidegate.model.position import Position, WatermarkSide
 from tidegate.model.table_state import is_recreated
 from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Merge
-from tidegate.spec.table import Table
-from tidegate.table.columns import compute_shape
+from tidegate.table.columns import compute_shape, list_key_columns, list_value_columns
 from tidegate.table.position import is_of_other_log
 from tidegate.table.session import TableSession, describe_table
 
@@ -112,33 +111,41 @@ def check_shape(table: TableSession, staged_batch: StagedBatch) -> None:
     """
     if staged_batch.row_shape == compute_shape(table.resolved):
         return
-    # without a value schema a row has the destination's columns, which the merge itself may just have changed
+    # without a value schema a row has the destination's columns, and the merge itself may just have changed the key's
     file_shape = staged_batch.shape.partition(".")[2]  # of a table without a value schema
-    if not file_shape or file_shape != _compute_file_shape(table.spec):
+    if not file_shape or file_shape != _compute_file_shape(table):
         raise GiveUp(
-            f"{table.prefix} {staged_batch.label}: the pipeline file, or a "
-            "schema that it names, has changed the rows' shape since the batch was staged; nothing was merged; the "
-            "next flush stages it again"
+            f"{table.prefix} {staged_batch.label}: the pipeline file, a schema that it names, or another writer of the "
+            "table has changed the rows' shape since the batch was staged; nothing was merged; the next flush stages "
+            "it again"
         )
 
 
 def describe_shape(table: TableSession) -> str:
-    file_shape = _compute_file_shape(table.spec)
+    file_shape = _compute_file_shape(table)
     return compute_shape(table.resolved) + (f".{file_shape}" if file_shape else "")
 
 
-def _compute_file_shape(table: Table) -> str:
-    if table.value.adds_columns:
-        key_columns = table.key.columns or ()
-        typed_names = {column.name for column in (*(table.value.columns or ()), *key_columns)}
-        # a key that the file gives no type has the table's
-        untyped_columns = (Column(name, "STRING") for name in table.key.fields if name not in typed_names)
-        key = replace(table.key, columns=(*key_columns, *untyped_columns))
-        return compute_shape(replace(table, key=key, value=replace(table.value, added=())))
-    if table.value.columns is not None or table.select is not None:
+def _compute_file_shape(table: TableSession) -> str:
+    spec = table.spec
+    value = spec.value
+    if not value.adds_columns and (value.columns is not None or spec.select is not None):
         return ""
-    key_alone = tuple(Column(name, "STRING") for name in table.key.fields)
-    return compute_shape(replace(table, value=replace(table.value, columns=key_alone)))
+    key_columns = spec.key.columns or ()
+    typed_names = {column.name for column in (*(value.columns or ()), *key_columns)}
+    # a key that the file gives no type has the table's
+    untyped_columns = (Column(name, "STRING") for name in spec.key.fields if name not in typed_names)
+    key = replace(spec.key, columns=(*key_columns, *untyped_columns))
+    columns = (*(value.columns or ()), *_list_found_columns(table))
+    return compute_shape(replace(spec, key=key, value=replace(value, columns=columns, added=())))
+
+
+def _list_found_columns(table: TableSession) -> tuple[Column, ...]:
+    """Return the value's columns that the file does not state: no merge changes more of them than whether NULL fits."""
+    own_columns = (*(table.spec.value.columns or ()), *list_key_columns(table.resolved))
+    own_names = {column.name.casefold() for column in own_columns}
+    names = {column.name.casefold(): column.type for column in list_value_columns(table.resolved)}
+    return tuple(Column(name, names[name]) for name in sorted(names.keys() - own_names))
 
 
 def count_mergeable(queue: Sequence[StagedBatch]) -> int:
