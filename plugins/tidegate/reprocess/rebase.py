@@ -13,6 +13,7 @@ from tidegate.model import resource_names
 from tidegate.model.counts import format_count
 from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import MAX_NAMED_PARTITIONS, Offsets, format_offsets, get_offset, iterate_offsets
+from tidegate.model.ownership import describe_memory
 from tidegate.model.position import Position
 from tidegate.model.table_state import TableState, is_another_cluster
 from tidegate.ports.session import Session
@@ -21,7 +22,7 @@ from tidegate.spec.table import Table
 from tidegate.table.coverage import answer_coverage
 from tidegate.table.history import add_action
 from tidegate.table.log import filter_table_log, read_log
-from tidegate.table.position import REMAINING
+from tidegate.table.position import REMAINING, find_position_cuts
 from tidegate.table.queue import is_passed
 from tidegate.table.session import TableSession, expand_template, select_tables
 from tidegate.table.start_offsets import check_target_topics, is_json, parse_offsets_target, resolve_target
@@ -140,14 +141,42 @@ def _propose_move(session: Session, table: Table, to: str, log: Log) -> TableMov
         epochs=epochs,
         outside=before.outside,
     )
+    old_topics = _find_old_topics(session, table, before, ids)
+    is_ordered = table.history is not None and bool(table.sequence_by)
+    if is_ordered and (old_topics or _leads_to_other_log(session, before, after, part)):
+        _refuse_remembered_offsets(table_session)
     return TableMove(
         table=table,
         before=before,
         after=after,
-        old_topics=_find_old_topics(session, table, before, ids),
+        old_topics=old_topics,
         last_unpublished_batch=_find_unpublished(table_session, before),
         log=part,
         held=_find_held(state),
+    )
+
+
+def _leads_to_other_log(session: Session, before: Position, after: Position, part: Log) -> bool:
+    """Whether equal offsets mean other records behind the move than before it, though no topic's id has changed."""
+    if is_another_cluster(before.cluster_id, part.cluster_id):
+        return before.offsets != after.offsets  # a position that stays is that of a copy with equal offsets
+    topics_change = before.offsets.keys() - after.offsets.keys() and after.offsets.keys() - before.offsets.keys()
+    return bool(topics_change or find_position_cuts(session, before, part))
+
+
+def _refuse_remembered_offsets(table: TableSession) -> None:
+    """Raise `GiveUp` if the table remembers changes whose offsets would be compared with those of another log.
+
+    Of a key's changes at one sequence, and of a delete without one, the offset decides: a new delete would be left out.
+    """
+    memory = resource_names.name_memory_table(table.spec)
+    tables = table.session.tables
+    if tables.claim(memory, describe_memory(table.spec)) is None or tables.count_rows(memory) == 0:
+        return
+    raise GiveUp(
+        f"{table.prefix}: {memory} remembers changes by offsets of the log that this leaves, and those of another "
+        "log may be lower: deletes there would end no row; nothing was moved; forget these changes first, as "
+        "tombstone_retention does later: drop that table, then run the same command again"
     )
 
 

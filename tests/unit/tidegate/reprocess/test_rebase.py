@@ -18,6 +18,9 @@ from tidegate.model.table_state import NO_TOPIC_ID, TableState
 from tidegate.monitoring.status import read_status
 from tidegate.ports.session import Session
 from tidegate.reprocess.rebase import propose_moves, propose_rebase, rebase_position
+from tidegate.schema.data_types import Column
+from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.table import History
 
 NAME = "lake.shop.orders"
 PIPELINE = build_pipeline()
@@ -385,6 +388,71 @@ def test_a_recreated_topic_is_left_behind_by_a_rebase(world: World) -> None:
     move_positions(world.open_session(PIPELINE), "earliest")
     flush(world.open_session(PIPELINE))
     assert [row["id"] for row in world.read_rows(NAME)] == ["a", "b", "c", "z"]
+
+
+def make_topic_again(world: World) -> None:
+    world.broker.create("orders")
+
+
+def move_to_another_cluster(world: World) -> None:
+    make_topic_again(world)
+    world.broker.cluster_id = "other"
+
+
+def cut_log(world: World) -> None:
+    """A newer leader lacks all but the first record."""
+    world.broker.elect("orders", has=1)
+
+
+HISTORY_COLUMNS = (Column("id", "STRING"), Column("name", "STRING"), Column("lsn", "INT"))
+
+
+def build_versions(topic: str = "orders") -> Pipeline:
+    options = {"sequence_by": ("lsn",), "history": History(), "topics": (topic,)}
+    return build_pipeline(build_table(NAME, columns=HISTORY_COLUMNS, **options))
+
+
+def list_current_keys(world: World) -> list[str]:
+    return [row["id"] for row in world.read_rows(NAME) if row["is_current"]]
+
+
+@pytest.mark.guard(
+    "changes that are remembered by offsets of an old log are not compared with those of a new one",
+    file="plugins/tidegate/reprocess/rebase.py",
+    text="    if is_ordered and (old_topics or _leads_to_other_log(session, before, after, part)):\n",
+    off="    if False:\n",
+)
+@pytest.mark.parametrize(
+    ("change", "topic"),
+    [(make_topic_again, "orders"), (move_to_another_cluster, "orders"), (cut_log, "orders"), (make_topic_again, "new")],
+)
+def test_delete_of_another_log_ends_the_row_though_changes_of_the_old_one_are_remembered(
+    change: Callable[[World], None], topic: str
+) -> None:
+    """A delete without a sequence ends what came before it by offset, and the other log begins again at low ones."""
+    world = World()
+    world.broker.create("orders")
+    world.broker.create("new")
+    pipeline = build_versions()
+    for number in range(4):
+        world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": str(number), "lsn": number})
+    world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "x", "lsn": 9})
+    flush(world.open_session(pipeline))
+    propose_rebase(world.open_session(pipeline), "earliest").perform("ann")  # the log is the same
+    flush(world.open_session(pipeline))
+    assert list_current_keys(world) == ["a", "b"]
+    change(world)
+    pipeline = build_versions(topic)
+    world.clock.tick(60_000)
+    world.broker.produce(topic, {"id": "a"}, None)
+    with pytest.raises(PositionLost):
+        flush(world.open_session(pipeline))
+    with pytest.raises(GiveUp, match="drop that table, then run the same command"):
+        propose_rebase(world.open_session(pipeline), "earliest")
+    del world.destination.tables[f"{NAME}_changes"]
+    propose_rebase(world.open_session(pipeline), "earliest").perform("ann")
+    flush(world.open_session(pipeline))
+    assert list_current_keys(world) == ["b"]
 
 
 @pytest.mark.parametrize(
