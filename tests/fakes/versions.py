@@ -67,10 +67,10 @@ def remember_changes(
         (_get_key(statement, row), row[statement[end]]) for row in rows for end in ("valid_from", "valid_to")
     ]:
         times_by_key[json.dumps(key)] += [time] if time is not None else []
-    known_places = {json.dumps([fact[name] for name in PLACE]) for fact in remembered_facts}
+    known_places = {json.dumps([fact[name] for name in ("key", *PLACE)]) for fact in remembered_facts}
     for row in sorted(staged_rows, key=lambda r: (r["offset"], r["i"])):
         time, kind, name = _get_time(statement, row), _get_kind(statement, row), json.dumps(row["key"])
-        if kind == "t" and json.dumps([row[name] for name in PLACE]) in known_places:
+        if kind == "t" and json.dumps([row[name] for name in ("key", *PLACE)]) in known_places:
             continue
         times_by_key[name].append(time)
         time = max(times_by_key[name]) if kind == "t" else time

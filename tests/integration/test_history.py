@@ -108,6 +108,25 @@ def test_rows_are_those_of_the_model_wherever_batches_are_cut(workbench) -> None
     assert read_versions(workbench, "shop.many") == compute_timed_versions(changes)
 
 
+def test_delete_ends_its_row_though_another_log_has_a_delete_of_the_same_place(workbench) -> None:
+    """As a pipeline of another cluster remembers one of another key there."""
+    topic = workbench.topic(1)
+    table = {"history": "scd2", "sequence_by": ["at"]}
+    schema = {"schema": "id BIGINT, v STRING, at TIMESTAMP"}
+    workbench.pipeline("placed", [topic], key=KEY, value=schema, table=table)
+    workbench.produce(topic, ({"id": 1}, {"id": 1, "v": "a", "at": convert_to_time(1).isoformat()}))
+    workbench.flush("placed")
+    place = ("valid_from", "kind", "topic", "partition", "offset", "i", "timestamp")
+    columns = ", ".join(f"_tidegate_{name}" for name in place)
+    time = "TIMESTAMP '2026-01-01 00:00:05Z'"
+    workbench.run_spark_sql(
+        f"INSERT INTO lake.shop.placed_changes (id, {columns}) VALUES (9, {time}, 't', '{topic}', 0, 1, 0, {time})"
+    )
+    workbench.produce(topic, ({"id": 1}, None))
+    workbench.flush("placed")
+    assert [(row["id"], row["is_current"]) for row in workbench.read_rows("shop.placed")] == [(1, False)]
+
+
 EVENTS: dict[int, list[list[Any]]] = {
     1: [
         [("c", 1, 10, {"name": "a"}), ("c", 2, 10, {"name": "a"}), ("u", 1, 20, {"name": "b"})],

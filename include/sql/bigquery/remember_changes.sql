@@ -55,6 +55,10 @@ USING (
       ) AS t ON s.{{ "kind" | ours }} = 't' AND {% include "_on_key.sql" %}
       LEFT JOIN {{ changes | name }} AS {{ "known" | ours }}
       ON s.{{ "kind" | ours }} = {{ "known" | ours }}.{{ "kind" | ours }} AND {{ "known" | ours }}.{{ "kind" | ours }} = 't'
+        {%- for leaf in leaves %}
+        {%- set mine, known = "s." ~ (leaf | path), ("known" | ours) ~ "." ~ (leaf | path) %}
+        AND ({{ mine }} = {{ known }} OR ({{ mine }} IS NULL AND {{ known }} IS NULL))
+        {%- endfor %}
         {%- for name in places %}
         AND s.{{ name | ours }} = {{ "known" | ours }}.{{ name | ours }}
         {%- endfor %}

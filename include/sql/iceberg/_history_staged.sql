@@ -29,7 +29,7 @@
         ) GROUP BY {% include "_key.sql" %}
       ) t ON s.{{ "kind" | ours }} = 't' AND {% include "_on_key.sql" %}
       LEFT ANTI JOIN {{ changes | name }}.{{ branch | quoted }} m
-      ON s.{{ "kind" | ours }} = 't' AND m.{{ "kind" | ours }} = 't' AND m.{{ "topic" | ours }} = s.{{ "topic" | ours }} AND m.{{ "partition" | ours }} = s.{{ "at" | ours }}.partition
+      ON s.{{ "kind" | ours }} = 't' AND m.{{ "kind" | ours }} = 't' AND {% for leaf in leaves %}m.{{ leaf | path }} <=> s.{{ leaf | path }} AND {% endfor %}m.{{ "topic" | ours }} = s.{{ "topic" | ours }} AND m.{{ "partition" | ours }} = s.{{ "at" | ours }}.partition
         AND m.{{ "offset" | ours }} = s.{{ "offset" | ours }} AND m.{{ "i" | ours }} = s.{{ "i" | ours }}
       {%- endif %}
     )

@@ -58,6 +58,8 @@ USING (
       ) AS t ON s.`_tidegate_kind` = 't' AND (t.`order id` = s.`order id` OR (t.`order id` IS NULL AND s.`order id` IS NULL)) AND (t.`select` = s.`select` OR (t.`select` IS NULL AND s.`select` IS NULL))
       LEFT JOIN `my-project`.`my shop`.`or\`ders_changes` AS `_tidegate_known`
       ON s.`_tidegate_kind` = `_tidegate_known`.`_tidegate_kind` AND `_tidegate_known`.`_tidegate_kind` = 't'
+        AND (s.`order id` = `_tidegate_known`.`order id` OR (s.`order id` IS NULL AND `_tidegate_known`.`order id` IS NULL))
+        AND (s.`select` = `_tidegate_known`.`select` OR (s.`select` IS NULL AND `_tidegate_known`.`select` IS NULL))
         AND s.`_tidegate_offset` = `_tidegate_known`.`_tidegate_offset`
         AND s.`_tidegate_topic` = `_tidegate_known`.`_tidegate_topic`
         AND s.`_tidegate_partition` = `_tidegate_known`.`_tidegate_partition`

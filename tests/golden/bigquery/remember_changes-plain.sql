@@ -56,6 +56,7 @@ USING (
       ) AS t ON s.`_tidegate_kind` = 't' AND (t.`id` = s.`id` OR (t.`id` IS NULL AND s.`id` IS NULL))
       LEFT JOIN `my-project`.`shop`.`orders_changes` AS `_tidegate_known`
       ON s.`_tidegate_kind` = `_tidegate_known`.`_tidegate_kind` AND `_tidegate_known`.`_tidegate_kind` = 't'
+        AND (s.`id` = `_tidegate_known`.`id` OR (s.`id` IS NULL AND `_tidegate_known`.`id` IS NULL))
         AND s.`_tidegate_offset` = `_tidegate_known`.`_tidegate_offset`
         AND s.`_tidegate_topic` = `_tidegate_known`.`_tidegate_topic`
         AND s.`_tidegate_partition` = `_tidegate_known`.`_tidegate_partition`

@@ -46,7 +46,7 @@ USING (
         ) GROUP BY `order id`, `select`
       ) t ON s.`_tidegate_kind` = 't' AND t.`order id` <=> s.`order id` AND t.`select` <=> s.`select`
       LEFT ANTI JOIN `lake`.`my shop`.`or``ders_changes`.`branch_tidegate_shop_7_0af3` m
-      ON s.`_tidegate_kind` = 't' AND m.`_tidegate_kind` = 't' AND m.`_tidegate_topic` = s.`_tidegate_topic` AND m.`_tidegate_partition` = s.`_tidegate_at`.partition
+      ON s.`_tidegate_kind` = 't' AND m.`_tidegate_kind` = 't' AND m.`order id` <=> s.`order id` AND m.`select` <=> s.`select` AND m.`_tidegate_topic` = s.`_tidegate_topic` AND m.`_tidegate_partition` = s.`_tidegate_at`.partition
         AND m.`_tidegate_offset` = s.`_tidegate_offset` AND m.`_tidegate_i` = s.`_tidegate_i`
     )
   )

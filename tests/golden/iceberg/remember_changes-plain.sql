@@ -44,7 +44,7 @@ USING (
         ) GROUP BY `id`
       ) t ON s.`_tidegate_kind` = 't' AND t.`id` <=> s.`id`
       LEFT ANTI JOIN `lake`.`shop`.`orders_changes`.`branch_tidegate_shop_7_0af3` m
-      ON s.`_tidegate_kind` = 't' AND m.`_tidegate_kind` = 't' AND m.`_tidegate_topic` = s.`_tidegate_topic` AND m.`_tidegate_partition` = s.`_tidegate_at`.partition
+      ON s.`_tidegate_kind` = 't' AND m.`_tidegate_kind` = 't' AND m.`id` <=> s.`id` AND m.`_tidegate_topic` = s.`_tidegate_topic` AND m.`_tidegate_partition` = s.`_tidegate_at`.partition
         AND m.`_tidegate_offset` = s.`_tidegate_offset` AND m.`_tidegate_i` = s.`_tidegate_i`
     )
   )

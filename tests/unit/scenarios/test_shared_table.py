@@ -2,6 +2,8 @@
 
 import pytest
 from fakes import World, build_pipeline, build_table
+from fakes.broker import MemoryBroker
+from fakes.spark import MemoryEngine
 from tidegate.errors import NothingToDo
 from tidegate.flush.clean_up import CleanUpReport, clean_up
 from tidegate.flush.flush import flush
@@ -145,3 +147,22 @@ def test_clean_up_leaves_the_tag_of_a_pipeline_whose_name_reads_like_a_batch() -
     assert report.branches == 0
     assert world.destination.tables[NAME].refs.keys() == {"main", "tidegate_sales", "tidegate_sales_1_q1"}
     assert world.destination.read_state(NAME, "sales_1_q1").is_rolled_back is False
+
+
+def test_delete_ends_its_row_though_a_pipeline_of_another_cluster_remembers_one_of_the_same_place() -> None:
+    """A delete without a sequence is known again by its topic, partition and offset, which two clusters may share."""
+    world = World()
+    broker = MemoryBroker(world.clock)
+    broker.cluster_id = "other"
+    clusters = {
+        "east": {"broker": world.broker, "engine": world.engine},
+        "west": {"broker": broker, "engine": MemoryEngine(broker, world.destination)},
+    }
+    options = {"sequence_by": ("lsn",), "history": History()}
+    for key, (name, ports) in enumerate(clusters.items()):
+        ports["broker"].create("orders", 1)
+        ports["broker"].produce("orders", {"id": key}, {"id": key, "lsn": 1})
+        ports["broker"].produce("orders", {"id": key}, None)
+        pipeline = build_pipeline(build_table(NAME, columns=COLUMNS, **options), name=name)
+        flush(world.open_session(pipeline, **ports))
+    assert [(row["id"], row["is_current"]) for row in world.read_rows(NAME)] == [(0, False), (1, False)]
