@@ -7,6 +7,7 @@ from tidegate.config.models.table_entry import TableEntry
 from tidegate.config.parsing.problems import suggest_closest
 from tidegate.schema.data_types import Array, Map, Primitive, iterate_types, parse_type
 from tidegate.spec.projection import Field, find_derived_columns, list_passed_columns
+from tidegate.spec.source import split_cast
 from tidegate.spec.table_template import is_template
 
 # words of metadata whose texts have another order than what they tell
@@ -16,6 +17,8 @@ UNORDERED_METADATA = {
     "value.source.snapshot": "says how a record was read and not when, and a snapshot would stay ahead of later "
     "changes; leave it out",
 }
+# what places a record in the log; behind a column that orders it only decides between equals
+PLACES = ("topic", "partition", "leader-epoch", "offset")
 # Words of metadata that order a source's changes only together, and why: each counts within those ahead of it.
 TOTAL_ORDERS = {
     ("value.source.file", "value.source.pos", "value.source.row"): "rows of one binlog event share file and pos",
@@ -238,7 +241,7 @@ def _check_sequence_by(entry: TableEntry) -> None:
     folded = [name.casefold() for name in entry.table.sequence_by]
     entry.findings.add_repeats((*entry.path, "sequence_by"), folded)
     for index, name in enumerate(folded):
-        problem = None if name in folded[:index] else _find_column_problem(entry, name)
+        problem = None if name in folded[:index] else _find_column_problem(entry, name, is_first=index == 0)
         if problem:
             entry.add(("sequence_by", index), problem)
     for problem in _list_order_problems(entry):
@@ -265,7 +268,7 @@ def _list_order_problems(entry: TableEntry) -> Iterator[str]:
             yield f"{reason}; add a column of {order[-1]} behind them, in the order {', '.join(order)}"
 
 
-def _find_column_problem(entry: TableEntry, name: str) -> str | None:
+def _find_column_problem(entry: TableEntry, name: str, *, is_first: bool) -> str | None:
     items = () if entry.select is None else entry.select.items
     derived_columns = {} if entry.select is None else find_derived_columns(entry.select)
     types = {**(entry.value_types or {}), **entry.metadata_types}
@@ -279,7 +282,14 @@ def _find_column_problem(entry: TableEntry, name: str) -> str | None:
         return f"not a column of the value or of metadata; {suggest_closest(name, types)}" if known_for_sure else None
     item = derived_columns.get(name)
     column = item.path[0].casefold() if item is not None and len(item.path) == 1 else name
-    problem = UNORDERED_METADATA.get(entry.metadata_words.get(column, ""))
+    word = split_cast(entry.metadata_words.get(column, ""))[0]
+    problem = UNORDERED_METADATA.get(word)
+    if is_first and word in PLACES:
+        problem = (
+            f"is the {word} of a record, so records of another partition, or of a topic that is created again, would "
+            "count as late, and be left out; put a column before it that orders them, or leave it out: the higher "
+            "offset wins by itself"
+        )
     if problem and not (item is not None and item.sql):
         return problem
     return "holds a map, which has no order; choose another column" if _has_type(types[name], Map) else None

@@ -1121,6 +1121,15 @@ REFUSED = {
         ),
         "tables[0].sequence_by[0]=place: is text, by which transaction 100 comes before 99",
     ),
+    "sequence of the offset": (
+        render_source(
+            "key: {fields: [id], schema: id BIGINT}, value: {format: json, schema: n INT}, "
+            "metadata: {place: offset, at: timestamp}",
+            tables="[{name: lake.a.b, sequence_by: [Place, at]}, {name: lake.a.c, sequence_by: [at, place]}]",
+        ),
+        "tables[0].sequence_by[0]=Place: is the offset of a record, so records of another partition, or of a topic "
+        "that is created again, would count as late, and be left out",
+    ),
     "sequence of a snapshot's mark": (
         render_source(
             "key: {fields: [id], schema: id BIGINT}, value: {format: debezium-json, schema: n INT}, "
