@@ -109,6 +109,7 @@ STEPS_OF_TWO_CLOCKS = st.one_of(
     st.tuples(st.just("run_half"), HALVES, CAPS),
     st.tuples(st.just("crash_half"), HALVES, CAPS, CALLS),
     st.tuples(st.just("pause_half"), HALVES, CAPS, CALLS, MEANWHILE),
+    st.tuples(st.just("stage"), CAPS),
     st.tuples(st.just("merge_as_zombie"), st.integers(0, 5)),
     st.tuples(st.just("rollback"), st.integers(1, 3)),
 )
