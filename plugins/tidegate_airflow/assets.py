@@ -6,12 +6,14 @@ from typing import Any
 from urllib.parse import quote
 
 from airflow.sdk import Asset, AssetAlias, AssetWatcher, Context
+from airflow.sdk.definitions.asset import AssetRef
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.time_text import to_utc_datetime
 
-from tidegate_airflow.dag_ids import name_fleet
+from tidegate_airflow.dag_ids import name_flush
 
 MAIN = "main"
+PICKED = "pipelines"  # a parameter of a fleet's run: only these
 
 
 def build_asset_alias(pipeline: str) -> AssetAlias:
@@ -21,7 +23,7 @@ def build_asset_alias(pipeline: str) -> AssetAlias:
 
 def build_own_alias(pipeline: Pipeline) -> AssetAlias:
     """Return the outlet of tasks that change a table's rows beside the flushes, which may be those of a fleet."""
-    return build_asset_alias(pipeline.name if pipeline.fleet is None else name_fleet(pipeline.fleet))
+    return build_asset_alias(name_flush(pipeline.name, pipeline.fleet))
 
 
 def build_backlog_asset(pipeline: str, watchers: list[AssetWatcher] | None = None) -> Asset:
@@ -30,6 +32,14 @@ def build_backlog_asset(pipeline: str, watchers: list[AssetWatcher] | None = Non
     Its state in Airflow's store is for later runs.
     """
     return Asset(_format_backlog_name(pipeline), watchers=watchers or [])
+
+
+def refer_to_backlog(pipeline: str) -> AssetRef:
+    """Return the inlet of a task that reads the state of another DAG's backlog.
+
+    By its name: of two assets of one name in a file, Airflow takes the watchers of either.
+    """
+    return Asset.ref(name=_format_backlog_name(pipeline))
 
 
 def build_backlog_alias(pipeline: str) -> AssetAlias:
@@ -41,6 +51,12 @@ def emit_backlog_event(context: Context, pipeline: str, asked: Mapping[str, Any]
     """Let the next run begin as soon as it can; `asked` are the parameters of its form."""
     extra = {"asked": dict(asked or {})}
     context["outlet_events"][build_backlog_alias(pipeline)].add(build_backlog_asset(pipeline), extra=extra)
+
+
+def call_for_merge(context: Context, pipeline: Pipeline) -> None:
+    """Let the next run of what merges the pipeline begin as soon as it can; in a fleet for this pipeline alone."""
+    asked = {} if pipeline.fleet is None else {PICKED: [pipeline.name]}
+    emit_backlog_event(context, name_flush(pipeline.name, pipeline.fleet), asked)
 
 
 def build_table_asset(name: str) -> Asset:

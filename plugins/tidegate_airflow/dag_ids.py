@@ -22,6 +22,11 @@ def name_fleet(fleet: str) -> str:
     return f"fleet_{fleet}"
 
 
+def name_flush(pipeline: str, fleet: str | None) -> str:
+    """Name what flushes a pipeline, itself or its fleet: in the ids of its DAG, its alias and its backlog."""
+    return pipeline if fleet is None else name_fleet(fleet)
+
+
 def format_fleet_dag_id(fleet: str) -> str:
     return DAG_ID_PREFIX + name_fleet(fleet)
 
@@ -38,7 +43,7 @@ def format_publish_dag_id(publication: str) -> str:
 
 
 def list_dag_ids(pipeline: str, fleet: str | None = None) -> dict[str, str]:
-    flush = format_flush_dag_id(pipeline) if fleet is None else format_fleet_dag_id(fleet)
+    flush = format_flush_dag_id(name_flush(pipeline, fleet))
     return {"flush": flush, **{kind: f"{DAG_ID_PREFIX}{pipeline}_{kind}" for kind in DAG_KINDS}}
 
 

@@ -88,20 +88,22 @@ def run_plan(
     name: str,
     max_records: int | None = None,
     count_required: Callable[[Pipeline], int] = lambda _: 0,
-    scope: PlanScope = PlanScope.ALL,
+    scope: PlanScope | None = None,
     *,
     is_dry: bool = False,
 ) -> Data:
-    """Plan the next batch of each table, of both clocks or of one; skipped if there is nothing to do.
+    """Plan the next batch of each table; skipped if there is nothing to do.
 
-    `max_records` replaces the pipeline file's; `count_required`: how many records must wait.
+    `scope`: of both clocks or of one, or as the pipeline file says. `max_records` replaces the file's;
+    `count_required`: how many records must wait.
     """
     from tidegate.flush.flush import plan_stage
-    from tidegate.flush.plan import plan
+    from tidegate.flush.plan import choose_scope, plan
     from tidegate.table.session import expand_template
 
     with raise_airflow_errors():
         session = cap_batches(assemble_session(name), max_records)
+        scope = scope or choose_scope(session.pipeline)
         if scope == PlanScope.NEW:
             session = expand_template(session)
             return (plan(session, scope=scope) if is_dry else plan_stage(session)).to_dict()

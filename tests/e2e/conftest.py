@@ -185,6 +185,17 @@ tables:
 merge: {interval: 1h}
 fleet: harbour
 """,
+    "pilot": """
+source:
+  topics: [pilot]
+  key: {format: json, fields: [id], schema: id BIGINT}
+  value: {format: json, schema: "id BIGINT, name STRING"}
+tables:
+  - name: lake.e2e.pilot
+stage: {interval: 1h}
+merge: {interval: 1h, records_threshold: 3}
+fleet: harbour
+""",
     "raft": """
 source:
   topics: [raft]
@@ -257,10 +268,11 @@ TOPICS = {
     "hourly": 2,
     "barge": 2,
     "ferry": 2,
+    "pilot": 2,
     "raft": 2,
     "wreck": 2,
 }
-HARBOUR = ("barge", "ferry", "raft", "wreck")  # flush in one DAG
+HARBOUR = ("barge", "ferry", "pilot", "raft", "wreck")  # flush in one DAG; pilot is staged by its own
 PASSWORDS = {"admin": "tidal-admin", "viewer": "tidal-viewer"}
 GUARDED = ("submitted", "counted")  # topics that are read with a log-in, which has a right to each thing it needs
 # what must not be seen anywhere: a password of the brokers, and one that goes with every catalog's properties

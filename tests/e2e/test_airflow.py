@@ -19,7 +19,7 @@ SIX = ("plan", "stage", "merge", "commit_offsets", "clean_up", "heartbeat")
 def test_a_broken_pipeline_file_is_an_import_error_and_stops_no_other(scene: Scene) -> None:
     wanted = {f"tidegate_{name}" for name in PIPELINES if name != "broken"}
     wanted |= {f"{dag}_{kind}" for dag in wanted for kind in ("actions", "backfill", "maintenance", "replay")}
-    wanted |= {"tidegate_clocks_stage", "tidegate_solo_verify"}
+    wanted |= {"tidegate_clocks_stage", "tidegate_pilot_stage", "tidegate_solo_verify"}
     wanted = wanted - {f"tidegate_{name}" for name in HARBOUR} | {"tidegate_fleet_harbour"}
     wanted |= {f"tidegate_publish_{name}" for name in PUBLICATIONS}
     # many flush seldom, and beat between

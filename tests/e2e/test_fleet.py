@@ -42,11 +42,11 @@ def test_members_with_work_are_flushed_beside_one_that_fails_and_one_that_idles(
     assert scene.read_rows("e2e.barge") == {1: "a", 2: "b", 3: "c"}
     assert (scene.read_rows("e2e.ferry"), scene.read_rows("e2e.ferry_names")) == ({1: "a", 2: "b"}, {1: "A", 2: "B"})
     stages = {"barge": "success", "ferry": "success", "wreck": "failed"}
-    assert scene.airflow.read_mapped_states(DAG, run, "stage") == stages, "raft has no task"
+    assert scene.airflow.read_mapped_states(DAG, run, "stage") == stages, "pilot and raft have no task"
     merges = scene.airflow.read_mapped_states(DAG, run, "merge")
     assert (merges["barge"], merges["ferry"]) == ("success", "success")
     look = scene.airflow.result(DAG, run, "plan", key="look")
-    assert (look["looked"], look["idle"]) == (list(HARBOUR), ["raft"])
+    assert (look["looked"], look["idle"]) == (list(HARBOUR), ["pilot", "raft"])
     reason = scene.airflow.result(DAG, run, "heartbeat", key="error")["message"]
     assert "pipeline=wreck: stage failed: " in reason
     assert not any(f"pipeline={name}" in reason for name in ("barge", "ferry", "raft"))
@@ -60,9 +60,24 @@ def test_members_with_work_are_flushed_beside_one_that_fails_and_one_that_idles(
     assert mail.startswith("fleet: wreck: ")
 
 
+def test_member_with_a_clock_of_staging_calls_the_fleet_s_dag_and_that_merges_for_it_alone(scene: Scene) -> None:
+    """Behind the first run, in which nothing of it was staged: both DAGs of the pipeline are on by now."""
+    scene.produce("pilot", {1: "a", 2: "b", 3: "c"})
+    staging = scene.find_first_run("tidegate_pilot_stage")
+    assert scene.airflow.await_run("tidegate_pilot_stage", staging) == "success"
+    find_called = lambda: [r for r in scene.airflow.list_runs(DAG) if r["run_type"] == "asset_triggered"]  # noqa: E731
+    wait_until(lambda: bool(find_called()), "the run that staging calls for")
+    [run] = [run["dag_run_id"] for run in find_called()]
+    assert scene.airflow.await_run(DAG, run) == "success"
+    assert scene.airflow.result(DAG, run, "plan", key="look")["looked"] == ["pilot"]
+    assert scene.airflow.read_mapped_states(DAG, run, "merge") == {"pilot": "success"}
+    assert scene.read_rows("e2e.pilot") == {1: "a", 2: "b", 3: "c"}
+    assert sum(read_committed_offsets(scene, "pilot").values()) == 3
+
+
 @pytest.mark.repeats("unit/tidegate_airflow/web/test_fleet_runs.py::test_member_s_own_failures_are_its_reason")
 def test_page_shows_a_member_s_own_state_in_the_dag_of_its_fleet(scene: Scene) -> None:
-    states = {"wreck": "failing", **dict.fromkeys(("barge", "ferry", "raft"), "current")}
+    states = {"wreck": "failing", **dict.fromkeys(("barge", "ferry", "pilot", "raft"), "current")}
     # the first answer may come before each pipeline was read
     wait_until(lambda: {n: row["state"] for n, row in read_page_rows(scene).items()} == states, "the members' states")
     rows = read_page_rows(scene)
@@ -111,7 +126,7 @@ def test_run_beside_another_one_leaves_out_who_is_at_work_there(scene: Scene) ->
         beside = scene.airflow.trigger(DAG)
         wait_until(lambda: plans(beside) == ["success"], "the plan of the run beside it")
         look = scene.airflow.result(DAG, beside, "plan", key="look")
-        assert (look["at_work"], sorted(look["looked"])) == (["barge"], ["ferry", "raft", "wreck"])
+        assert (look["at_work"], sorted(look["looked"])) == (["barge"], ["ferry", "pilot", "raft", "wreck"])
     finally:
         scene.airflow.resize_pool("tidegate_lake", 4)
     assert [scene.airflow.await_run(DAG, run) for run in (slow, beside)] == ["success", "success"]
@@ -144,4 +159,5 @@ def test_run_without_work_is_one_task_until_a_heartbeat_is_due(scene: Scene) -> 
     states = scene.airflow.read_task_states(DAG, run)
     assert states == {"plan": ["success"], **{name: ["skipped"] for name in SKIPPED_TASKS}}
     assert sorted(scene.airflow.result(DAG, run, "plan", key="look")["idle"]) == sorted(HARBOUR)
-    scene.airflow.unpause(DAG, paused=True)
+    for dag in (DAG, "tidegate_pilot_stage"):
+        scene.airflow.unpause(dag, paused=True)

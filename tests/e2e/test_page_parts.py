@@ -776,23 +776,25 @@ def test_pipeline_with_two_clocks_shows_each_apart_starts_each_and_resumes_both(
     keep(page, "two-clocks")
 
     started: list[str] = []
+    asked: list[Any] = []
 
     def answer(route: Route) -> None:
         if route.request.method == "POST":
             started.append(route.request.url.partition("/api/v2/")[2])
+            asked.append((route.request.post_data_json or {})["conf"])
         route.fulfill(json={"task_instances": [], "dag_runs": [], "dag_run_id": "r1"})
 
     page.route("**/api/v2/**", answer)
     draw(
         page,
-        TWO_CLOCKS,
+        {**TWO_CLOCKS, "fleet": "harbour"},
         {"dags": {**DAGS, "stage": {"dag_id": "tidegate_Users_stage", "paused": False}}},
         may={"stage": True},
     )
     expect(page.get_by_role("button", name="Merge now")).to_have_count(0)
     page.get_by_role("button", name="Stage now").click()
     expect(page.locator("#said")).to_have_text("Staging started: the run")
-    assert started == ["dags/tidegate_Users_stage/dagRuns"]
+    assert (started, asked) == (["dags/tidegate_Users_stage/dagRuns"], [{}]), "only its fleet asks for which pipelines"
     page.unroute("**/api/v2/**")
     draw(page, {"state": "current"})
     expect(page.get_by_role("button", name="Flush now")).to_be_enabled()

@@ -18,7 +18,7 @@ from tidegate.config.catalogs_file import read_catalogs
 from tidegate.config.pipeline_file import find_fleet, load_all_pipelines, read_defaults
 from tidegate.connections import Resolve, cache_connections
 from tidegate.errors import ConfigurationError, NothingToDo, TidegateError, TooFewRecords
-from tidegate.flush.plan import plan_observed
+from tidegate.flush.plan import choose_scope, plan_observed
 from tidegate.model.batch import Plan
 from tidegate.ports.session import Session
 from tidegate.spec.pipeline import Pipeline
@@ -139,8 +139,8 @@ def look_at_members(
 
     1. Read the tables of all members, side by side.
     2. Read the topics and logs of each Kafka cluster once for all of them; after the tables, as `plan` does.
-    3. Plan each member as if it were alone. `at_least` records must wait for the members named there; `adapt` changes
-       what the run was asked for.
+    3. Plan each member as if it were alone: with a clock of staging only what is staged. `at_least` records, or staged
+       rows, must wait for the members named there; `adapt` changes what the run was asked for.
     """
     observed, failures = _run_beside_each_other(fleet_members.sessions, lambda session: _observe(adapt(session)))
     _read_logs(observed.values())
@@ -177,7 +177,8 @@ def _plan(observed: _Observed, at_least: int) -> MemberLook:
     has_begun = bool(tables) and all(table.end is not None for table in tables)
     look = MemberLook(observed.name, has_begun=has_begun)
     try:
-        return replace(look, plan=plan_observed(observed.session, tables, at_least))
+        scope = choose_scope(observed.session.pipeline)
+        return replace(look, plan=plan_observed(observed.session, tables, at_least, scope=scope))
     except NothingToDo as reason:
         return replace(look, is_postponed=isinstance(reason, TooFewRecords))
 

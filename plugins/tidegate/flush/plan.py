@@ -38,6 +38,7 @@ from tidegate.model.offsets import (
 )
 from tidegate.model.position import WatermarkSide
 from tidegate.ports.session import Session
+from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.runtime import UseWhen
 from tidegate.table.log import explain_no_row_topics, read_known_log
 from tidegate.table.observed_table import ObservedTable, TableWithLog, attach_log, observe_tables
@@ -74,6 +75,11 @@ class _NewBatches:
         if ranges.span >= SAMPLED_MIN_RECORDS and range_key not in self.sampled_shares:
             self.sampled_shares[range_key] = estimate_superseded_share(session.broker.sample_keys(ranges), ranges)
         return self.sampled_shares.get(range_key)
+
+
+def choose_scope(pipeline: Pipeline) -> PlanScope:
+    """Return what a run that merges plans: with a clock of staging only what is staged."""
+    return PlanScope.STAGED if pipeline.stage.has_clock else PlanScope.ALL
 
 
 def plan(

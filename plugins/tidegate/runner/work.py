@@ -15,7 +15,8 @@ from tidegate.flush.flush import flush_planned, plan_flush, stage_new_batches
 from tidegate.flush.heartbeat import heartbeat, require_begun
 from tidegate.flush.maintain import MaintenanceReport, list_maintained_tables, maintain_all
 from tidegate.flush.merge_queue import QueueResult
-from tidegate.model.batch import Plan, PlanScope, PublishedBatch, StagedBatch
+from tidegate.flush.plan import choose_scope
+from tidegate.model.batch import Plan, PublishedBatch, StagedBatch
 from tidegate.monitoring.backlog import MonitoredPipeline
 from tidegate.monitoring.failure_streak import digest_work_inputs
 from tidegate.ports.session import Session
@@ -152,8 +153,7 @@ class FlushWork(_PipelineWork):
     def _flush(self, at_least: int) -> RunOutcome:
         self._is_planned = False
         session = expand_template(self._assemble_session())
-        scope = PlanScope.STAGED if session.pipeline.stage.has_clock else PlanScope.ALL
-        flush_plan = plan_flush(session, at_least, scope=scope)
+        flush_plan = plan_flush(session, at_least, scope=choose_scope(session.pipeline))
         self._is_planned = True
         report = partial(self._place.report_queue, self)
         result = flush_planned(session, flush_plan, self._place.merges_at_once, compacts=True, report=report)

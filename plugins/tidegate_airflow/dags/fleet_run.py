@@ -18,12 +18,12 @@ from tidegate.settings import find_include_folder
 from tidegate.spec.pipeline import Notifier, Pipeline
 
 from tidegate_airflow import tasks
-from tidegate_airflow.assets import emit_asset_event, emit_backlog_event
+from tidegate_airflow.assets import PICKED, emit_asset_event, emit_backlog_event
 from tidegate_airflow.connections import resolve_connection
 from tidegate_airflow.dag_ids import name_fleet
 from tidegate_airflow.dags.fleet_plan import LOOK_KEY, read_taken_members
 from tidegate_airflow.dags.flush_run import pull_mapped, read_task_states
-from tidegate_airflow.dags.request import PICKED, read_run_params
+from tidegate_airflow.dags.request import read_run_params
 from tidegate_airflow.errors import describe_failure, raise_joined
 from tidegate_airflow.failures.keeper import (
     FLUSH_KEY,

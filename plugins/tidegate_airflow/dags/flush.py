@@ -2,7 +2,7 @@
 
 One builder for a pipeline, whose merges are mapped over its tables, and for a fleet, whose stage and merge are mapped
 over the pipelines with work. With `stage.interval` there are two DAGs: plan → stage → finish, and the one above without
-its stage. Opens no connection and imports nothing heavy.
+its stage; a fleet's keeps it, to hand on what is staged. Opens no connection and imports nothing heavy.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,8 +30,14 @@ from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.time_text import UNIT_SECONDS
 
 from tidegate_airflow import tasks
-from tidegate_airflow.assets import build_asset_alias, build_backlog_alias, build_backlog_asset, build_complete_asset
-from tidegate_airflow.dag_ids import format_flush_dag_id, name_fleet, name_stage
+from tidegate_airflow.assets import (
+    build_asset_alias,
+    build_backlog_alias,
+    build_backlog_asset,
+    build_complete_asset,
+    refer_to_backlog,
+)
+from tidegate_airflow.dag_ids import format_flush_dag_id, name_fleet, name_flush, name_stage
 from tidegate_airflow.dags import flush_run, task_docs
 from tidegate_airflow.dags.dag_settings import (
     SHORT_TIMEOUT,
@@ -149,9 +155,10 @@ def build_stage_dag(pipeline: Pipeline) -> DAG:
         **_build_settings(flow, pipeline, "stage", clock),
     ) as dag:
         stage_plan = _build_task(flow, "plan", execution_timeout=SHORT_TIMEOUT, **memory)
+        merges = name_flush(pipeline.name, pipeline.fleet)
         calls_merge = {
-            "inlets": [build_backlog_asset(pipeline.name)],  # of failed merges
-            "outlets": [build_backlog_alias(pipeline.name)],
+            "inlets": [refer_to_backlog(merges)],  # of failed merges
+            "outlets": [build_backlog_alias(merges)],
             "pool": format_stage_pool_name(pipeline),
         }
         staged = _build_stage_task(pipeline, stage_plan, verb="stage_ahead", **calls_merge)

@@ -9,6 +9,7 @@ from tidegate.errors import ConfigurationError
 from tidegate.fleet.timing import build_clock, is_member_due, keeps_own_time
 from tidegate.spec.pipeline import Pipeline
 
+from tidegate_airflow.assets import PICKED
 from tidegate_airflow.dags.dag_settings import build_switch
 from tidegate_airflow.errors import read_form_params
 
@@ -57,9 +58,6 @@ def read_run_params(context: Context) -> dict[str, Any]:
     if params["max_records"] is not None:
         params["max_records"] = int(params["max_records"])  # the form's schema takes 1e3 for a whole number, too
     return params
-
-
-PICKED = "pipelines"
 
 
 @dataclass(frozen=True)

@@ -149,7 +149,7 @@ heartbeat is due, all other tasks are skipped.
 FLEET_STAGE = """
 **stage** of one pipeline: one Spark job reads exactly the planned offsets and writes the rows into the intermediate
 tables. Where the pipeline could not be planned together with the others, it plans here first. A retry writes the same
-batch again.
+batch again. With `stage.interval` the pipeline's own DAG does this, and what is staged is handed on to the merge.
 """
 FLEET_MERGE = """
 **merge** of one pipeline: each table's staged batches come into it, and rows and position are published in one commit;

@@ -23,7 +23,8 @@ from tidegate.lineage.dataset import TaskLineage
 from tidegate.ports.session import Engine
 
 from tidegate_airflow import tasks
-from tidegate_airflow.assets import emit_asset_event, emit_backlog_event
+from tidegate_airflow.assets import call_for_merge, emit_asset_event
+from tidegate_airflow.dag_ids import name_flush
 from tidegate_airflow.errors import push_failure_reason, raise_joined, read_form_params, require_result
 from tidegate_airflow.failures.keeper import FLUSH_KEY, read_memory
 from tidegate_airflow.failures.notifiers import HoldNotifications
@@ -129,9 +130,12 @@ def run_stage_ahead_step(
     watcher = DeferringWatcher(context, memory)
     staged_batches, refusals, calls_merge = tasks.run_stage_ahead(pipeline, flush_plan, engine, watcher)
     context["ti"].xcom_push(key=REFUSED_TABLES_KEY, value=refusals)
-    merge_failures = read_memory(pipeline, context).streaks.get(pipeline, FLUSH_KEY) if calls_merge else None
-    if calls_merge and (merge_failures is None or not merge_failures.rests(time.time())):
-        emit_backlog_event(context, pipeline)
+    if calls_merge:
+        own = tasks.read_pipeline(pipeline)
+        memory_of_merges = read_memory(name_flush(pipeline, own.fleet), context)
+        merge_failures = memory_of_merges.streaks.get(pipeline, FLUSH_KEY)
+        if merge_failures is None or not merge_failures.rests(time.time()):
+            call_for_merge(context, own)
     return staged_batches
 
 
@@ -182,6 +186,8 @@ def _keep_unreported(context: Context, published_batch: Data) -> None:
 
 def run_member_stage(context: Context, fleet: str, entry: Data, memory: Mapping[str, Any]) -> Data:
     """Stage one pipeline: `entry` is its entry in the fleet's plan. Returns a queue for each table.
+
+    Of a pipeline with a clock of staging the plan names what is staged already, and the queues are handed on.
 
     An entry with a `failure` fails: the pipeline waits, unless a person has cleared the task. `left`: the offsets that
     no batch reached, 0 if a table is refused.

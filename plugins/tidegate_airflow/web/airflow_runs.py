@@ -126,21 +126,21 @@ def read_asset_ids(tables: Collection[str]) -> dict[str, int]:
         return {row.name: row.id for row in rows}
 
 
-def read_member_statuses(dag_of: Mapping[str, str]) -> dict[str, DagStatus]:
-    """Read the status of each pipeline's part of its fleet's DAG; `dag_of` are the DAGs by pipeline."""
-    statuses = read_dag_statuses(set(dag_of.values()))
-    if not statuses:
+def read_member_statuses(dag_of: Mapping[str, str], statuses: Mapping[str, DagStatus]) -> dict[str, DagStatus]:
+    """Narrow the statuses of fleets' DAGs to each pipeline's part; `dag_of` are the DAGs by pipeline."""
+    fleets = set(dag_of.values()) & statuses.keys()
+    if not fleets:
         return {}
-    streaks = {dag_id: _read_memory(dag_id, "streaks") for dag_id in statuses}
+    streaks = {dag_id: _read_memory(dag_id, "streaks") for dag_id in fleets}
     with create_session() as session:
         query = select(Instance.dag_id, Instance._rendered_map_index).where(
-            Instance.dag_id.in_(list(statuses)), Instance.task_id.in_(MEMBER_TASKS), Instance.state.in_(UNDER_WAY)
+            Instance.dag_id.in_(list(fleets)), Instance.task_id.in_(MEMBER_TASKS), Instance.state.in_(UNDER_WAY)
         )
         busy = {(row[0], row[1]) for row in session.execute(query)}
     return {
         name: narrow_status(statuses[dag_id], streaks[dag_id].get(name, {}), is_busy=(dag_id, name) in busy)
         for name, dag_id in dag_of.items()
-        if dag_id in statuses
+        if dag_id in fleets
     }
 
 

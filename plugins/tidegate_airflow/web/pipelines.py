@@ -26,7 +26,7 @@ from tidegate.reprocess.skip import describe_record
 from tidegate.spec.time_text import format_moment
 from tidegate.table.session import expand_template
 
-from tidegate_airflow.dag_ids import format_fleet_dag_id, list_dag_ids
+from tidegate_airflow.dag_ids import list_dag_ids
 from tidegate_airflow.web import airflow_runs
 from tidegate_airflow.web.airflow_runs import DagStatus, describe_dag, read_last_beat, read_member_statuses
 from tidegate_airflow.web.messages import describe_problem
@@ -100,15 +100,14 @@ class PipelinesView:
     def get_overview(self, pipelines: list[str]) -> list[PipelineRow]:
         rows = self._watch.get_rows()
         fleets = {name: self.sources.get_fleet(name) for name in pipelines}
-        own_dags = {name: list_dag_ids(name) for name, fleet in fleets.items() if fleet is None}
-        dags = airflow_runs.read_dag_statuses([ids[kind] for ids in own_dags.values() for kind in CLOCKS])
+        own_dags = {name: list_dag_ids(name, fleet) for name, fleet in fleets.items()}
+        dags = airflow_runs.read_dag_statuses({ids[kind] for ids in own_dags.values() for kind in CLOCKS})
+        flushes = {name: dags[ids["flush"]] for name, ids in own_dags.items() if ids["flush"] in dags}
+        members = {name: own_dags[name]["flush"] for name, fleet in fleets.items() if fleet is not None}
+        flushes |= read_member_statuses(members, dags)
         statuses = {
-            name: airflow_runs.join_clocks(dags[ids["flush"]], dags.get(ids["stage"]))
-            for name, ids in own_dags.items()
-            if ids["flush"] in dags
+            name: airflow_runs.join_clocks(flush, dags.get(own_dags[name]["stage"])) for name, flush in flushes.items()
         }
-        members = {name: format_fleet_dag_id(fleet) for name, fleet in fleets.items() if fleet is not None}
-        statuses |= read_member_statuses(members)
         overview = [self._to_row(rows[name], statuses.get(name)) for name in pipelines if name in rows]
         return sorted(overview, key=lambda row: (WORST_FIRST.index(row["state"]), row["pipeline"]))
 
@@ -181,7 +180,7 @@ class PipelinesView:
         commit_time = airflow_runs.read_last_commit(flush) if fleet is None else read_last_beat(flush, name)
         errors = read_errors(dags.values(), MAX_GROUPED_ERRORS, member)
         if fleet is not None and flush in statuses:
-            statuses[flush] = read_member_statuses({name: flush}).get(name, statuses[flush])
+            statuses[flush] = read_member_statuses({name: flush}, statuses)[name]
         failing_dag_ids = {dag for dag, status in statuses.items() if status.failed and not status.is_fixed}
         return {
             "dags": {

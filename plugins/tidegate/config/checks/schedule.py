@@ -85,11 +85,6 @@ def check_fleet(path: Path, model: PipelineModel, findings: Problems) -> None:
             f"fleet={fleet}: each hour is an event of a task of its own, which a fleet does not have; leave complete "
             "or fleet out",
         )
-    if model.stage.interval is not None:
-        findings.add(
-            ("stage", "interval"),
-            f"fleet={fleet}: the members of a fleet stage and merge in one run; leave stage.interval or fleet out",
-        )
     pipeline_name = find_pipeline_with_dag(path.parent, f"fleet_{fleet}")
     if pipeline_name is not None:
         findings.add(

@@ -78,7 +78,7 @@ function actions({ pipeline: row, airflow, may }, again) {
   const start = (kind, what, label) => may[kind] && dags[kind] && h("button", { type: "button", "data-key": kind, ...whilePaused(dags[kind], RESUME),
     click: async () => {
       try {
-        say(...await startNow(dags[kind].dag_id, what, row.fleet ? row.pipeline : null));
+        say(...await startNow(dags[kind].dag_id, what, row.fleet && kind === "flush" ? row.pipeline : null));
       } catch (problem) { say(`Not started: ${problem.message}`); }
       again();
     } }, label);

@@ -43,12 +43,12 @@ def test_what_a_fleet_cannot_do_is_refused_in_one_line_with_the_way_out(include:
     [problem] = find_problems(include, render_source("key: {fields: [id]}") + FLEET + "complete: hour\n")
     assert problem.startswith("pipelines/orders.yaml:4: complete=hour: fleet=shop: ")
     assert problem.endswith("; leave complete or fleet out")
-    [problem] = find_problems(include, MINIMAL + FLEET + "stage: {interval: 10s}\n")
-    assert problem == (
-        "pipelines/orders.yaml:4: stage.interval=10s: fleet=shop: the members of a fleet stage and merge in one run; "
-        "leave stage.interval or fleet out"
-    )
     assert load(include, MINIMAL + FLEET + "spark: {master: 'local[2]', mode: submit}\n").fleet == "shop"
+
+
+def test_member_may_stage_on_a_clock_of_its_own(include: Path) -> None:
+    member = load(include, MINIMAL + FLEET + "stage: {interval: 10s}\n")
+    assert (member.fleet, member.stage.interval_seconds) == ("shop", 10)
 
 
 def test_fleet_whose_dag_would_have_the_id_of_a_pipeline_s_is_refused(include: Path) -> None:

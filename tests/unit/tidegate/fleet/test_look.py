@@ -9,12 +9,12 @@ from fakes.broker import MemoryBroker
 from tidegate.errors import ConfigurationError, PositionLost, RetryLater
 from tidegate.fleet.attend import attend_members
 from tidegate.fleet.members import MemberLook, OpenedMembers, look_at_members
-from tidegate.flush.flush import flush
+from tidegate.flush.flush import flush, stage_new_batches
 from tidegate.flush.heartbeat import commit_offsets
 from tidegate.model.kafka_log import Log
 from tidegate.model.offsets import Ranges
 from tidegate.ports.session import Session
-from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.pipeline import Pipeline, Stage
 
 TOPICS = ("carts", "orders", "users", "wishes")
 
@@ -128,6 +128,23 @@ def test_a_member_waits_for_as_many_records_as_start_its_flush(world: World) -> 
     looks = index_by_name(look_at_members(open_all(world), {"orders": 5, "users": 4}))
     assert looks["orders"].is_postponed
     assert looks["users"].plan is not None
+
+
+def test_a_member_with_a_clock_of_staging_is_planned_by_what_is_staged_and_the_others_by_the_log(world: World) -> None:
+    clocked = replace(build_reading_pipeline("carts"), stage=Stage(10))
+    members = open_all(world, carts=world.open_session(clocked))
+    assert index_by_name(look_at_members(members, {}))["carts"] == MemberLook("carts")
+    stage_new_batches(world.open_session(clocked))
+    world.broker.produce("carts", {"id": "later"}, {"id": "later", "name": "x"})
+    looks = index_by_name(look_at_members(members, {"carts": 4}))
+    plan = looks["carts"].plan
+    assert plan is not None
+    assert [(batch.is_resumed, batch.ranges.span) for batch in plan.tables] == [(True, 4), (True, 4)]
+    assert (plan.offsets_left, looks["carts"].has_begun) == (0, True)
+    others = looks["orders"].plan
+    assert others is not None
+    assert not any(batch.is_resumed for batch in others.tables)
+    assert index_by_name(look_at_members(members, {"carts": 5}))["carts"].is_postponed, "four rows of each table"
 
 
 def test_a_step_runs_for_each_member_and_failures_stay_beside_results(world: World) -> None:

@@ -5,7 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.dag_processing.collection import AssetModelOperation
+from airflow.sdk.execution_time.context import AssetStateStoreAccessors
+from airflow.serialization.serialized_objects import LazyDeserializedDAG
 from dag_reading.process import read
+from tidegate_airflow.assets import build_backlog_asset
+from tidegate_airflow.dag_files import build_pipeline_dags
 from tidegate_airflow.dags.flush import build_fleet_dag
 
 PIPELINE = """
@@ -15,13 +20,14 @@ source:
   value: {{format: json, schema: "id BIGINT, name STRING"}}
 tables: [{{name: lake.shop.{name}}}, {{name: lake.shop.{name}_too}}]
 fleet: {fleet}
-merge: {merge}
+{more}merge: {merge}
 tags: [team-{name}]
 on_failure: [{{notifier: a.module.that.is.not.There}}]
 """
 LAKE = {"type": "sql", "uri": "postgresql://nowhere.invalid:1/c", "warehouse": "s3://nowhere/w"}
 FLEET = "tidegate_fleet_shop"
-MEMBERS = ("carts", "counted", "orders")
+MEMBERS = ("carts", "counted", "orders", "ticking")  # the last one stages on a clock of its own
+STAGING = "tidegate_ticking_stage"
 
 
 @pytest.fixture(scope="module")
@@ -33,11 +39,14 @@ def include(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "carts": ("shop", "{interval: 5s}"),
         "counted": ("shop", "{interval: -1, records_threshold: 1000}"),
         "orders": ("shop", "{interval: 60s}"),
+        "ticking": ("shop", "{interval: 1h, records_threshold: 1000}"),
         "nightly": ("night", "{interval: '30 2 * * *'}"),
         "alone": ("null", "{interval: 60s}"),
     }
     for name, (fleet, merge) in pipeline_files.items():
-        (folder / "pipelines" / f"{name}.yaml").write_text(PIPELINE.format(name=name, fleet=fleet, merge=merge))
+        more = "stage: {interval: 10s}\n" if name == "ticking" else ""
+        text = PIPELINE.format(name=name, fleet=fleet, merge=merge, more=more)
+        (folder / "pipelines" / f"{name}.yaml").write_text(text)
     return folder
 
 
@@ -51,7 +60,7 @@ def test_members_flush_in_the_dag_of_their_fleet_and_keep_their_other_dags(dag_r
     kinds = ("actions", "backfill", "maintenance", "replay")
     other_dags = {f"tidegate_{name}_{kind}" for name in (*MEMBERS, "nightly") for kind in kinds}
     alone = {f"tidegate_alone{kind}" for kind in ("", "_actions", "_backfill", "_maintenance", "_replay")}
-    assert dags == {FLEET, "tidegate_fleet_night", *other_dags, *alone}
+    assert dags == {FLEET, "tidegate_fleet_night", STAGING, *other_dags, *alone}
     assert dag_reading["opened"] == []
     assert dag_reading["imported"] == []
 
@@ -83,8 +92,35 @@ def test_fleet_runs_at_the_shortest_interval_and_when_enough_records_of_a_member
 ) -> None:
     serialized = dag_reading["dags"][FLEET]["serialized"]
     assert '"delta": 5.0' in serialized
-    assert serialized.count("BacklogTrigger") >= 1
+    assert '"pipeline": "counted"' in serialized
+    assert '"pipeline": "ticking"' not in serialized, "its staging calls"
     assert "30 2 * * *" in dag_reading["dags"]["tidegate_fleet_night"]["serialized"]
+
+
+def test_staging_of_a_member_calls_the_dag_of_its_fleet_and_reads_how_its_merges_ended(include: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TIDEGATE_INCLUDE", str(include))
+        dag = build_pipeline_dags()[STAGING]
+    stage = dag.get_task("stage")
+    backlog = "tidegate_fleet_shop_backlog"
+    assert [outlet.name for outlet in stage.outlets] == [inlet.name for inlet in stage.inlets] == [backlog]
+    assert AssetStateStoreAccessors(stage.inlets, stage.outlets)[build_backlog_asset("fleet_shop")] is not None
+    assert stage.pool == "tidegate_lake_stage"
+    assert {dag.get_task(name).inlets[0].name for name in ("plan", "finish")} == {"tidegate_ticking_stage_backlog"}
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_staging_of_a_member_takes_no_watcher_from_its_fleet_in_whatever_order_airflow_reads_the_dags(
+    include: Path, is_reversed: bool
+) -> None:
+    """All DAGs of a file are read at once, and of assets of one name Airflow keeps the last."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TIDEGATE_INCLUDE", str(include))
+        dags = build_pipeline_dags()
+    names = sorted(dags, reverse=is_reversed)
+    found = AssetModelOperation.collect({name: LazyDeserializedDAG.from_dag(dags[name]) for name in names})
+    watchers = {name: [watcher.name for watcher in asset.watchers] for (name, _), asset in found.assets.items()}
+    assert watchers["tidegate_fleet_shop_backlog"] == ["tidegate_counted_backlog"]
 
 
 def test_form_picks_members_and_asks_what_a_flush_is_asked(dag_reading: dict[str, Any]) -> None:

@@ -142,6 +142,7 @@ class Fleet:
         monkeypatch.setattr(fleet_members, "load_members", lambda _, __: dict(self.pipelines))
         monkeypatch.setattr(fleet_members, "open_members", self._open)
         monkeypatch.setattr(tasks, "assemble_session", lambda name, *_: self.open_session(name))
+        monkeypatch.setattr(tasks, "read_pipeline", lambda name: self.pipelines[name])
         clock = SimpleNamespace(time=lambda: self.now)
         for module in (fleet_plan, keeper):
             monkeypatch.setattr(module, "time", clock)
@@ -281,13 +282,17 @@ def build_reading_pipeline(topic: str) -> Pipeline:
     """A pipeline of two tables over one topic, but users and wishes: these have one table."""
     suffixes = ("", "_too") if topic in ("carts", "orders") else ("",)
     pipeline = build_pipeline(
-        *(build_table(f"lake.shop.{topic}{suffix}", topics=(topic,)) for suffix in suffixes), name=topic
+        *(build_table(f"lake.shop.{topic}{suffix}", topics=(topic,)) for suffix in suffixes), name=topic, fleet="shop"
     )
     return replace(pipeline, on_failure=(FAILED,), on_recovery=(RECOVERED,), merge=Merge(interval_seconds=60))
 
 
 @pytest.fixture
 def fleet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fleet:
+    return build_fleet(monkeypatch, tmp_path)
+
+
+def build_fleet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fleet:
     """Topics of two partitions: carts and orders have records, users has a bad one too, wishes none."""
     (tmp_path / "pipelines").mkdir()
     world = World()

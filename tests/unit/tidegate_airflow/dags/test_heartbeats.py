@@ -180,6 +180,6 @@ def test_heartbeat_that_fails_is_named_and_keeps_no_other_from_beating(
 def test_pipelines_beat_between_flushes_where_runs_come_less_often_than_heartbeats(
     merges: list[Merge], fleet: str | None, seldom: list[str]
 ) -> None:
-    for stage in (Stage(), Stage(10)) if fleet is None else (Stage(),):  # a fleet has one clock
+    for stage in (Stage(), Stage(10)):
         pipelines = [build_seldom(f"p{n}", merge, fleet=fleet, stage=stage) for n, merge in enumerate(merges)]
         assert list(list_seldom_flushed({pipeline.name: pipeline for pipeline in pipelines})) == seldom

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from fakes import BAD, FailsToMerge, World, build_pipeline, build_table
 from tidegate.flush.flush import stage_new_batches
+from tidegate.monitoring.failure_streak import Failure, extend_streak
 from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Merge, Pipeline, Stage
 from tidegate.spec.source import Start, StartKind
@@ -215,6 +216,23 @@ def test_enough_staged_rows_call_for_the_merge_and_records_left_for_the_next_sta
     assert [name for name, _ in airflow.events] == ["tidegate_shop_backlog"]
     airflow.run_merges("asset_triggered")
     assert len(read_pairs(world, ORDERS)) == 4
+
+
+def test_merge_that_staging_calls_for_is_that_of_the_fleet_and_its_failures_are_the_fleet_s(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merge = Merge(interval_seconds=-1, records_threshold=1)
+    airflow = Airflow(world, monkeypatch, replace(TWO, merge=merge, fleet="harbour"))
+    failure = {"flush_failures": extend_streak(None, Failure("x", "no"), "r", 1_000.0).to_dict()}
+    calls = []
+    for name in ("shop", "fleet_harbour"):
+        airflow.stores[f"tidegate_{name}_backlog"] = Store(members={"streaks": {"shop": failure}})
+        monkeypatch.setattr(step.time, "time", lambda: 1_010.0)
+        airflow.events.clear()
+        produce(world, name, "a")
+        airflow.run_stage()
+        calls.append(list(airflow.events))
+    assert calls == [[("tidegate_fleet_harbour_backlog", {"asked": {"pipelines": ["shop"]}})], []]
 
 
 def test_batch_that_waits_for_a_merge_calls_for_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -627,6 +627,36 @@ def test_parts_that_nobody_waits_for_any_more_are_not_read_later(monkeypatch: py
     assert read == []
 
 
+@pytest.mark.parametrize("is_paused", [False, True])
+def test_member_that_stages_on_a_clock_has_that_dag_beside_its_fleet_s(
+    desk: Any, monkeypatch: pytest.MonkeyPatch, is_paused: bool
+) -> None:
+    """Airflow pauses the new DAG of staging: nothing is read then, however often the fleet runs."""
+    from airflow.models.dag import DagModel
+    from airflow.utils.session import create_session
+
+    monkeypatch.setattr(desk.sources, "get_fleet", lambda name: "harbour")
+    paused = {"tidegate_fleet_harbour": False, "tidegate_shop_stage": is_paused}
+    with create_session() as session:
+        for name, value in paused.items():
+            session.add(DagModel(dag_id=name, bundle_name="dags-folder", is_paused=value, is_stale=False, fileloc=name))
+    try:
+        (row,) = desk.get_overview(["shop"])
+        dags = desk.get_pipeline("shop", desk.list_dag_ids("shop"))["airflow"]["dags"]
+    finally:
+        with create_session() as session:
+            session.query(DagModel).filter(DagModel.dag_id.in_(paused)).delete()
+    assert (row["dag_id"], row["paused"], row["state"]) == (
+        "tidegate_fleet_harbour",
+        is_paused,
+        "paused" if is_paused else "current",
+    )
+    assert {kind: dag["dag_id"] for kind, dag in dags.items() if kind in ("flush", "stage")} == {
+        "flush": "tidegate_fleet_harbour",
+        "stage": "tidegate_shop_stage",
+    }
+
+
 def test_list_of_pipelines_waits_for_no_connection(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A secrets backend that hangs: what was read before is shown, and no request opens a pipeline."""
     assert desk.get_overview(["shop"])[0]["state"] == "current"
