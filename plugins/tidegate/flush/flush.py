@@ -27,7 +27,7 @@ from tidegate.model.batch import Plan, PlanScope, PublishedBatch, Refusal, Stage
 from tidegate.model.counts import format_count
 from tidegate.model.offsets import Offsets
 from tidegate.ports.session import Session
-from tidegate.table.observed_table import observe_tables
+from tidegate.table.observed_table import ObservedTable, observe_tables
 from tidegate.table.queue import count_mergeable, count_staged_rows, is_queue_full
 from tidegate.table.session import expand_template
 
@@ -240,7 +240,6 @@ def plan_stage(session: Session) -> Plan:
 
 def is_merge_called(session: Session, planned: Plan, staged_tables: Set[str], refused_tables: Set[str]) -> bool:
     """Whether a table has enough staged rows or a full queue, or rows behind which nothing can be staged."""
-    threshold = session.pipeline.merge.records_threshold
     # their planned batch waits until the rows ahead of it are merged, as `stage_tables` says
     waiting_tables = {batch.table for batch in planned.tables} - staged_tables - refused_tables
     concerned_tables = staged_tables | waiting_tables
@@ -248,14 +247,16 @@ def is_merge_called(session: Session, planned: Plan, staged_tables: Set[str], re
         session, [table for table in session.pipeline.tables if table.name in concerned_tables]
     )
     return any(
-        observed.held is None
-        and (
-            0 < threshold <= count_staged_rows(observed.queue)
-            or is_queue_full(observed, observed.queue)
-            or (observed.name in waiting_tables and count_mergeable(observed.queue) > 0)
-        )
+        has_enough_staged(observed)
+        or (observed.name in waiting_tables and observed.held is None and count_mergeable(observed.queue) > 0)
         for observed in observed_tables
     )
+
+
+def has_enough_staged(observed: ObservedTable) -> bool:
+    """Whether so many rows are staged for the table, or so many batches, that a merge need not wait for its time."""
+    is_enough = 0 < observed.pipeline.merge.records_threshold <= count_staged_rows(observed.queue)
+    return observed.held is None and (is_enough or is_queue_full(observed, observed.queue))
 
 
 def merge_staged_batches(session: Session, merges_at_once: int = 1, at_least: int = 0) -> FlushResult:

@@ -92,18 +92,19 @@ def clean_up_members(fleet: str) -> list[Data]:
 
     Also emits events of tables that a merge published before it failed, and calls for the next run.
     """
-    from tidegate.flush.clean_up import clean_up, list_tables_to_compact
+    from tidegate.flush.clean_up import list_tables_to_compact
 
     context = get_current_context()
     # Airflow drops the events of a task that fails, so this one does not fail for a member: the heartbeat does
-    members, outcome = run_step_for(fleet, pull_look(context).get("attended", []), clean_up)
-    cleaned = {name: [report.to_dict() for report in reports] for name, reports in outcome.results.items()}
+    members, outcome = run_step_for(fleet, pull_look(context).get("attended", []), tidy_up)
+    cleaned = {name: reports for name, (reports, _) in outcome.results.items()}
+    called = {name for name, (_, is_called) in outcome.results.items() if is_called}
     context["ti"].xcom_push(key=CLEANED_KEY, value=cleaned)
     note_member_failures(context, outcome.failures)
     for merge_report in pull_mapped(context, "merge", UNREPORTED_KEY):
         for published_batch in merge_report["tables"]:
             emit_asset_event(context, published_batch, name_fleet(fleet))
-    called_names = call_next_run(fleet, context, pull_look(context))
+    called_names = call_next_run(fleet, context, pull_look(context), called)
     compactions = [
         {"pipeline": name, "tables": reports}
         for name, reports in cleaned.items()
@@ -115,14 +116,28 @@ def clean_up_members(fleet: str) -> list[Data]:
     ]  # the others wait for ten batches more, or for maintenance
 
 
-def call_next_run(fleet: str, context: Context, look: Data) -> list[str]:
-    """Let the next run begin at once for the members that this one leaves behind; return them."""
+def tidy_up(session: Session) -> tuple[list[Data], bool]:
+    """Run clean_up; also return whether enough was staged beside the run for one more merge."""
+    from tidegate.flush.clean_up import clean_up
+    from tidegate.flush.flush import has_enough_staged
+    from tidegate.table.observed_table import observe_tables
+
+    reports = [report.to_dict() for report in clean_up(session)]
+    # the run that staging called for has left the member out, as it was at work in this one
+    return reports, session.pipeline.stage.has_clock and any(map(has_enough_staged, observe_tables(session)))
+
+
+def call_next_run(fleet: str, context: Context, look: Data, called: Collection[str]) -> list[str]:
+    """Let the next run begin at once for the members that this one leaves behind; return them.
+
+    Also for those that are `called` for. Not where a merge failed: its rows would call again and again.
+    """
     params = read_run_params(context)
     later = look.get("later", [])
     behind = list[str]()
     left = set[str]()
     if params["until_current"]:
-        left = {result["pipeline"] for result in pull_mapped(context, "stage") if result.get("left")}
+        left = {result["pipeline"] for result in pull_mapped(context, "stage") if result.get("left")} | {*called}
     if left:
         states = read_task_states(context)
         behind = [

@@ -110,6 +110,7 @@ def test_call_of_staging_starts_the_fleet_for_that_member_alone_and_rests_behind
     run = fleet.run("asset_triggered", [{"asked": asked}])
     assert run.left["plan", -1, "look"]["looked"] == ["carts"]
     assert "pipeline=carts: merge failed: " in run.left["heartbeat", -1, "error"]["message"]
+    assert run.asked == [], "its rows would call again and again"
     failed_at = fleet.store["members"]["streaks"]["carts"]["flush_failures"]["failed_at"]
     calls = []
     for seconds in (0, 59, 60):
@@ -120,6 +121,23 @@ def test_call_of_staging_starts_the_fleet_for_that_member_alone_and_rests_behind
     fleet.world.engine = healthy
     fleet.run("manual", pipelines=["carts"])
     assert read_keys(fleet) == read_keys(fleet, CARTS_TOO) == ["at 0", "at 59", "at 60", "k0", "k1"]
+
+
+def test_call_that_comes_while_a_run_merges_is_answered_behind_it(fleet: Fleet) -> None:
+    """A run beside it leaves the member out; without this it would wait for its interval where no record comes."""
+    change(fleet, merge=Merge(interval_seconds=3600, records_threshold=2))
+    [asked] = stage(fleet)
+    slow = fleet.begin("asset_triggered", [{"asked": asked}])
+    produce(fleet, "k2", "k3")
+    [asked] = stage(fleet)
+    beside = fleet.begin("asset_triggered", [{"asked": asked}])
+    assert (list_entries(beside), beside.left["plan", -1, "look"]["at_work"]) == ([], ["carts"])
+    fleet.finish(slow)
+    assert read_keys(fleet) == ["k0", "k1"]
+    [asked] = slow.asked
+    last = fleet.run("asset_triggered", [{"asked": asked}])
+    assert read_keys(fleet) == read_keys(fleet, CARTS_TOO) == ["k0", "k1", "k2", "k3"]
+    assert last.asked == []
 
 
 def test_batch_that_waits_behind_rows_calls_for_their_merge(fleet: Fleet) -> None:
