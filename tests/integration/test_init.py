@@ -414,7 +414,10 @@ def test_file_that_is_there_is_kept_unless_force_is_given(workbench) -> None:
     path.write_text("mine")
     process = init(workbench, topic, "--yes")
     assert (process.returncode, path.read_text()) == (1, "mine")
-    assert "exists already; choose another --name, or overwrite with --force" in process.stderr
+    refusal = (
+        "t.yaml: it is there already, and nothing was written; choose another name with --name, or replace it with"
+    )
+    assert f"{refusal} with --force" in process.stderr
     report = json.loads(init(workbench, topic, "--yes", "--force", "--json").stdout)
     assert (report["done"], report["yaml"], report["valid"]) == (True, path.read_text(), True)
     assert report["tables"][0]["columns"] == [{"name": "id", "type": "BIGINT"}]
@@ -427,7 +430,7 @@ def test_file_that_is_there_is_kept_unless_force_is_given(workbench) -> None:
         (("--to", "lake.t"), None),
         (("--to", "sea.shop.t"), "catalog=sea is not in catalogs.yaml; there are: lake; declare it there first"),
         (("--to", "t"), "--to=t: not a table; write <catalog>.<namespace>.<table>"),
-        (("--to", "lake.shop.t", "--name", "No"), "--name=No: not a pipeline's name"),
+        (("--to", "lake.shop.t", "--name", "No"), "name=No: no name of a pipeline"),
         (("--to", "lake.shop.t", "--registry", "http://u:secret@h"), "--registry has a login"),
         (("--to", "lake.shop.t", "--kafka", "none_such"), "connection=none_such: not found"),
         (("--to", "lake.shop.t", "--kafka", "u:secret@h:9092"), "--kafka has a login"),

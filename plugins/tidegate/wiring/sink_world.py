@@ -5,74 +5,15 @@ from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
-import yaml
-
 from tidegate.adapters.kafka_connect.control_topic import SinkBroker
 from tidegate.config.catalogs_file import read_catalogs
 from tidegate.config.destinations.registry import get_destination
-from tidegate.config.pipeline_file import PIPELINE_NAME_PATTERN, check_tables_of_others, load_pipeline
 from tidegate.connections import Resolve
-from tidegate.errors import ConfigurationError, PositionLost
+from tidegate.errors import PositionLost
 from tidegate.model.kafka_log import Log
-from tidegate.settings import format_path
 from tidegate.sinks.world import AnnouncedFiles, CommitNote, ControlTopic, GroupState, SinkNotes, TableShape
 from tidegate.spec.pipeline import Catalog
-from tidegate.wiring.trial_folder import CATALOGS, open_trial, write_in_one_step
-
-
-def is_declared(include: Path, catalog: str) -> bool:
-    """Whether catalogs.yaml has an entry of that name, right or wrong."""
-    return (include / CATALOGS).exists() and catalog in read_catalogs(include)
-
-
-def check_files(include: Path, name: str, pipeline: str, entry: str) -> tuple[list[str], list[str]]:
-    """Return problems and warnings of the pipeline's text, beside the other files and the new `entry`.
-
-    `ConfigurationError` for a name that no pipeline can have.
-    """
-    if not PIPELINE_NAME_PATTERN.fullmatch(name):
-        raise ConfigurationError(
-            f"name={name}: no name of a pipeline; choose one with --name: [a-z][a-z0-9_-]*, at most 60 letters"
-        )
-    with open_trial(include, name, pipeline, entry) as trial:
-        try:
-            loaded_pipeline = load_pipeline(trial / "pipelines" / f"{name}.yaml")
-            check_tables_of_others(trial, name)
-        except ConfigurationError as fault:
-            return [problem.replace(f"{trial}/", "") for problem in fault.problems], []
-        return [], list(loaded_pipeline.warnings)
-
-
-def write_files(include: Path, name: str, pipeline: str, entry: str, *, overwrite: bool) -> list[str]:
-    """Write the pipeline file, and add `entry` to catalogs.yaml unless it is empty; return the paths.
-
-    `ConfigurationError` if the file exists, unless it may be overwritten, and if catalogs.yaml takes no entry at its
-    end.
-    """
-    path = include / "pipelines" / f"{name}.yaml"
-    catalogs = include / CATALOGS
-    if path.exists() and not overwrite:
-        raise ConfigurationError(
-            f"file={format_path(path)}: it is there already, and nothing was written; choose another name with "
-            "--name, or "
-            "replace it with --overwrite"
-        )
-    written_files = [path]
-    if entry:
-        before = catalogs.read_text(encoding="utf-8") if catalogs.exists() else ""
-        text = f"{before.rstrip()}\n\n{entry}" if before.strip() else entry
-        try:
-            yaml.compose(text)
-        except yaml.YAMLError:
-            raise ConfigurationError(
-                f"file={format_path(catalogs)}: no catalog can be added at its end, as it stands in braces or is no "
-                f"YAML; nothing was written; add this by hand, or write each catalog on lines of its own:\n{entry}"
-            ) from None
-        write_in_one_step(catalogs, text)
-        written_files.insert(0, catalogs)
-    write_in_one_step(path, pipeline)
-    return [format_path(file) for file in written_files]
-
+from tidegate.wiring.proposed_files import CATALOGS
 
 ISOLATION = "read_committed"
 

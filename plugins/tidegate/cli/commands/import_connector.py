@@ -19,7 +19,8 @@ from tidegate.migration.report import describe_import, format_catalog_entry, for
 from tidegate.migration.translate import translate
 from tidegate.settings import find_include_folder, read_command_name
 from tidegate.sinks.world import UnreachableWorld
-from tidegate.wiring.sink_world import SinkWorld, check_files, is_declared, write_files
+from tidegate.wiring.proposed_files import check_files, find_new_file, is_declared, refuse_existing, write_files
+from tidegate.wiring.sink_world import SinkWorld
 
 STANDS_ELSEWHERE = (PositionState.RUNNING, PositionState.PENDING, PositionState.LOST, PositionState.AHEAD)
 # what the user adds for other sinks, and stands in the configuration of these
@@ -65,7 +66,9 @@ def run_import(args: argparse.Namespace) -> int:
     if args.write:
         if position.state in STANDS_ELSEWHERE:
             raise ConfigurationError(f"position={position.state}: {position.reason}; nothing was written")
-        data["written"] = write_files(include, draft.name, data["file"], entry, overwrite=args.overwrite)
+        if not args.overwrite:
+            refuse_existing(find_new_file(include, draft.name), "--overwrite")
+        data["written"] = write_files(include, draft.name, data["file"], entry)
     print(json.dumps(data) if args.json else _format_answer(data, translation))
     return 0
 

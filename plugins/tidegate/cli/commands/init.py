@@ -18,12 +18,6 @@ from tidegate.cli.output import is_yes, make_printable
 from tidegate.cli.pipeline_text import ProposedPipeline, render_pipeline
 from tidegate.config.catalogs_file import read_catalogs
 from tidegate.config.models.settings import KafkaPlace
-from tidegate.config.pipeline_file import (
-    PIPELINE_NAME_PATTERN,
-    check_tables_of_others,
-    load_all_pipelines,
-    load_pipeline,
-)
 from tidegate.connections import Resolve, read_connection_from_env
 from tidegate.errors import ConfigurationError
 from tidegate.model.counts import format_count
@@ -32,10 +26,10 @@ from tidegate.reprocess.record import RecordAddress, outline_records
 from tidegate.sampling.proposal import ProposedTable, propose_tables
 from tidegate.sampling.samples import SampleLimits
 from tidegate.settings import find_include_folder, format_path, read_command_name
-from tidegate.spec.pipeline import Catalog, Pipeline
+from tidegate.spec.pipeline import Catalog
 from tidegate.wiring.pipeline import assemble_pipeline
+from tidegate.wiring.proposed_files import check_files, find_new_file, open_trial, refuse_existing, write_files
 from tidegate.wiring.sampling import RegistryLookup, list_topics, sample_topic
-from tidegate.wiring.trial_folder import open_trial, write_in_one_step
 
 MAX_ROW_CHARACTERS = 500
 DEFAULT_KAFKA = "kafka_default"
@@ -74,7 +68,9 @@ def run_init(args: argparse.Namespace) -> int:
             print(json.dumps({**data, "done": False}))
         _print_progress("nothing was written; --yes writes it without asking")
         return 1
-    write_pipeline_file(answers.path, text, is_forced=args.force)
+    if not args.force:  # one may have come meanwhile
+        refuse_existing(answers.path, "--force")
+    write_files(include, answers.name, text)
     if args.json:
         print(json.dumps({**data, "done": True}))
     else:
@@ -115,13 +111,9 @@ def read_answers(args: argparse.Namespace, include: Path, resolve: Resolve) -> A
     target = args.to or (ask("Table, <catalog>.<namespace>.<table>", usual) if asks else "")
     tables = find_tables(target, topics, catalogs)
     name = args.name or suggest_name(tables[0] if len(tables) == 1 else target.rpartition(".")[2])
-    if not PIPELINE_NAME_PATTERN.fullmatch(name):
-        raise ConfigurationError(f"--name={name}: not a pipeline's name; write [a-z][a-z0-9_-]*, at most 60 letters")
-    path = include / "pipelines" / f"{name}.yaml"
-    if path.exists() and not (args.force or args.print or args.dry_run):
-        raise ConfigurationError(
-            f"{format_path(path)}: exists already; choose another --name, or overwrite with --force"
-        )
+    path = find_new_file(include, name)
+    if not (args.force or args.print or args.dry_run):
+        refuse_existing(path, "--force")
     registry = find_registry(args.registry, resolve)
     return Answers(kafka=kafka, topics=topics, tables=tables, registry=registry, name=name, path=path)
 
@@ -209,7 +201,10 @@ def propose(args: argparse.Namespace, answers: Answers, include: Path) -> tuple[
     check_formats(tables)
     proposal = ProposedPipeline(answers.name, answers.kafka, tuple(tables))
     text = render_pipeline(proposal)
-    return proposal, text, validate(include, answers.name, text)
+    problems, warnings = check_files(include, answers.name, text)
+    if problems:
+        raise ConfigurationError(*problems, "nothing was written: validate refuses the file above")
+    return proposal, text, warnings
 
 
 def check_formats(tables: Sequence[ProposedTable]) -> None:
@@ -221,36 +216,6 @@ def check_formats(tables: Sequence[ProposedTable]) -> None:
             f"topic={min(topics)}: has the changes of several source tables, and the other topics another format "
             f"({', '.join(sorted(formats))}); run init for each topic"
         )
-
-
-def write_pipeline_file(path: Path, text: str, *, is_forced: bool) -> None:
-    """`ConfigurationError` where a file came meanwhile, or none can be written."""
-    if path.exists() and not is_forced:
-        raise ConfigurationError(f"{format_path(path)}: exists already; choose another --name, or --force")
-    write_in_one_step(path, text)
-
-
-def validate(include: Path, name: str, text: str) -> tuple[str, ...]:
-    """The product's own warnings; `ConfigurationError` with its problems, under the file's later name."""
-    with open_trial(include, name, text) as trial:
-        try:
-            pipeline = load_pipeline(trial / "pipelines" / f"{name}.yaml")
-            check_tables_of_others(trial, name)
-        except ConfigurationError as fault:
-            include_path = format_path(include / "pipelines" / f"{name}.yaml").removesuffix(f"/pipelines/{name}.yaml")
-            problems = (problem.replace(str(trial), include_path) for problem in fault.problems)
-            raise ConfigurationError(*problems, "nothing was written: validate refuses the file above") from fault
-        # two pipelines of one table have no common order of records
-        own_tables = {table.name.casefold() for table in pipeline.tables}
-        other_writers = [
-            f"pipeline={other_name} writes {table.name} already; "
-            "two pipelines of one table overwrite each other's rows of a key"
-            for other_name, other in load_all_pipelines(trial)
-            if isinstance(other, Pipeline) and other_name != name
-            for table in other.tables
-            if table.name.casefold() in own_tables
-        ]
-        return (*pipeline.warnings, *other_writers)
 
 
 def decode_newest_records(

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 from tidegate.cli.commands import init
-from tidegate.cli.commands.init import choose_records, validate, write_pipeline_file
+from tidegate.cli.commands.init import choose_records
 from tidegate.cli.parser import build_parser
 from tidegate.errors import ConfigurationError
 from tidegate.model.kafka_log import KafkaRecord
 from tidegate.sampling.proposal import propose_table
 from tidegate.sampling.samples import TopicSample
+from tidegate.wiring.proposed_files import check_files, write_files
 
 
 def build_sample(topic: str, span: int = 2) -> TopicSample:
@@ -37,9 +38,9 @@ def run(include: Path, monkeypatch, capsys) -> Any:
 
 
 def test_problem_of_a_proposal_names_the_file_that_it_would_be(include) -> None:
-    with pytest.raises(ConfigurationError) as error_info:
-        validate(include, "orders", "source: {topics: [t], oops: 1}\ntables: [{name: lake.shop.t}]\n")
-    assert str(error_info.value).startswith(f"{include}/pipelines/orders.yaml:1: source.oops")
+    text = "source: {topics: [t], oops: 1}\ntables: [{name: lake.shop.t}]\n"
+    (problem,), _ = check_files(include, "orders", text)
+    assert problem.startswith(f"{include}/pipelines/orders.yaml:1: source.oops")
 
 
 def test_table_that_another_pipeline_needs_for_itself_is_refused(run, include) -> None:
@@ -61,26 +62,26 @@ def test_no_answer_writes_nothing_and_says_so_to_programs_too(run, include) -> N
     assert not list((include / "pipelines").iterdir())
 
 
-@pytest.mark.parametrize("is_forced", [True, False])
-def test_disk_that_is_full_leaves_the_file_as_it_was(include, tmp_path, is_forced: bool) -> None:
+@pytest.mark.parametrize("is_there", [True, False])
+def test_disk_that_is_full_leaves_the_file_as_it_was(include, tmp_path, is_there: bool) -> None:
     """Also one behind a link, which stays a link."""
     old_text = "source: {topics: [Shop.Orders]}\n"
     kept = tmp_path / "kept.yaml"
     path = include / "pipelines" / "orders.yaml"
-    if is_forced:
+    if is_there:
         kept.write_text(old_text)
         path.symlink_to(kept)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
     try:
         with pytest.raises(ConfigurationError, match=r"orders\.yaml: cannot be written: File too large; "):
-            write_pipeline_file(path, "# a comment\n" * 10_000, is_forced=is_forced)
+            write_files(include, "orders", "# a comment\n" * 10_000)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert [file.name for file in (include / "pipelines").iterdir()] == ["orders.yaml"] * is_forced
-    assert not is_forced or path.read_text() == old_text
-    write_pipeline_file(path, "source: {}\n", is_forced=is_forced)
-    assert (path.read_text(), path.is_symlink()) == ("source: {}\n", is_forced)
+    assert [file.name for file in (include / "pipelines").iterdir()] == ["orders.yaml"] * is_there
+    assert not is_there or path.read_text() == old_text
+    write_files(include, "orders", "source: {}\n")
+    assert (path.read_text(), path.is_symlink()) == ("source: {}\n", is_there)
 
 
 def test_missing_topic_and_broken_words_are_refused(run) -> None:

@@ -16,7 +16,7 @@ from tidegate.cli.output import name_command
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp, PositionLost, RetryLater, TidegateError
 from tidegate.monitoring.runbook import name_page_file
 from tidegate.settings import format_path, read_version
-from tidegate.wiring.sink_world import write_files
+from tidegate.wiring.proposed_files import write_files
 
 ROOT = Path(__file__).parents[4]
 CATALOGS = """
@@ -305,15 +305,14 @@ import argparse, sys
 from pathlib import Path
 from tidegate.cli.commands.import_connector import _read_file
 from tidegate.cli.commands.install import write_missing_file
-from tidegate.cli.commands.init import write_pipeline_file
-from tidegate.wiring.sink_world import check_files, write_files
+from tidegate.wiring.proposed_files import check_files, write_files
 
 include, text, entry = Path(sys.argv[1]), "# B\\u00fccher \\u65e5\\u672c\\n", "b: {type: iceberg} # B\\u00fccher\\n"
-write_pipeline_file(include / "pipelines" / "a.yaml", text, is_forced=False)
+write_files(include, "a", text)
 write_missing_file(include / "c.yaml", text)
 assert write_missing_file(include / "c.yaml", text) == "unchanged"
 check_files(include, "b", text, entry)
-write_files(include, "b", text, entry, overwrite=False)
+write_files(include, "b", text, entry)
 assert _read_file(include / "c.yaml") == text
 """
 
@@ -337,11 +336,11 @@ def test_files_are_utf_8_whatever_the_terminals_letters_are(include) -> None:
 def test_import_into_catalogs_in_braces_breaks_no_file(include, catalogs: str) -> None:
     (include / "catalogs.yaml").write_text(catalogs)
     with pytest.raises(ConfigurationError, match=r"file=.*catalogs\.yaml: no catalog can be added .*\n.*\ncopy: \{\}"):
-        write_files(include, "copy", "description: x\n", "# of the connector\ncopy: {}\n", overwrite=False)
+        write_files(include, "copy", "description: x\n", "# of the connector\ncopy: {}\n")
     assert (include / "catalogs.yaml").read_text() == catalogs
     assert not (include / "pipelines" / "copy.yaml").exists()
     (include / "catalogs.yaml").write_text("lake: {type: iceberg}\n")
-    write_files(include, "copy", "description: x\n", "copy: {}\n", overwrite=False)
+    write_files(include, "copy", "description: x\n", "copy: {}\n")
     assert (include / "catalogs.yaml").read_text() == "lake: {type: iceberg}\n\ncopy: {}\n"
 
 

@@ -21,7 +21,7 @@ from tidegate.migration.translate import translate
 from tidegate.schema.data_types import Column
 from tidegate.sinks.world import TableShape, UnreachableWorld
 from tidegate.spec.projection import Field, resolve_projection
-from tidegate.wiring.sink_world import check_files
+from tidegate.wiring.proposed_files import check_files
 
 AVRO = {
     "value.converter": "io.confluent.connect.avro.AvroConverter",
@@ -167,7 +167,7 @@ MASKS_A = ("MaskField", {"fields": "a", "replacement": connect.MASK})
 def find_problems(include: Path, translation: Translation) -> list[str]:
     (include / "catalogs.yaml").unlink(missing_ok=True)
     text, entry = format_pipeline_file(translation), format_catalog_entry(translation.draft)
-    return check_files(include, "sink", text, entry)[0]
+    return list(check_files(include, "sink", text, entry)[0])
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from tidegate.migration.translate import translate
 from tidegate.model.resource_names import name_intermediate_table
 from tidegate.schema.data_types import Column
 from tidegate.sinks.world import TableShape, UnreachableWorld
-from tidegate.wiring.sink_world import check_files
+from tidegate.wiring.proposed_files import check_files
 
 FULL = {
     "bigquery": BIGQUERY_PROPERTIES,
@@ -120,7 +120,7 @@ def test_validate_accepts_what_is_made_of_a_whole_configuration(kind: str, inclu
     problems, _ = check_files(
         include, translation.draft.name, format_pipeline_file(translation), format_catalog_entry(translation.draft)
     )
-    assert problems == []
+    assert problems == ()
 
 
 def test_bigquery_sink_becomes_a_table_for_each_topic() -> None:
@@ -302,7 +302,7 @@ def test_schema_that_a_select_needs_is_read_from_the_table_or_is_to_be_filled_in
     assert known.draft.to_fill_in == []
     (include / "catalogs.yaml").unlink()
     text, entry = format_pipeline_file(known), format_catalog_entry(known.draft)
-    assert check_files(include, "events-sink", text, entry)[0] == []
+    assert check_files(include, "events-sink", text, entry)[0] == ()
 
 
 @pytest.mark.parametrize(
@@ -523,7 +523,7 @@ def test_new_fields_behind_debezium_server_become_columns_of_tables_that_are_the
     pipeline = read_pipeline(translation)
     assert pipeline["source"]["value"] == {"format": "debezium-json", "unknown_fields": "add"}
     assert [table.get("create") for table in pipeline["tables"]] == [None, None]
-    assert check_files(include, "pg", format_pipeline_file(translation), "")[0] == []
+    assert check_files(include, "pg", format_pipeline_file(translation), "")[0] == ()
     assert {str(each.outcome) for each in translation.settings if "addition" in each.name} <= {"to check"}
     assert any(
         text.startswith("Debezium Server adds columns for new fields; here too") for text in translation.draft.to_check
@@ -609,7 +609,7 @@ def test_pace_that_bigquery_does_not_take_is_the_next_one_that_it_takes(
     outcome, _, reason = find_setting(translation, name)
     assert (outcome, difference in reason) == ("to check", True)
     entry = format_catalog_entry(translation.draft)
-    assert check_files(include, translation.draft.name, format_pipeline_file(translation), entry)[0] == []
+    assert check_files(include, translation.draft.name, format_pipeline_file(translation), entry)[0] == ()
     assert any(text.startswith(f"{name}: merge.") for text in report_import(translation)["to_check"])
 
 
