@@ -246,30 +246,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("-v", "--verbose", action="store_true", help="say each step on standard error")
     parser.add_argument("--version", action=ShowVersion, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(dest="command", required=True)
-    add_init(commands)
-    add_files(commands)
-    add_doctor(commands)
-    add_flush(commands)
-    add_halves(commands)
-    add_run(commands)
-    add_progress(commands)
-    add_live_view(commands)
-    add_verify(commands)
-    add_explain(commands)
-    add_rebase(commands)
-    add_upgrade_format(commands)
-    add_approval(commands)
-    add_rollback(commands)
-    add_records(commands)
-    add_backfill(commands)
-    add_maintain(commands)
-    add_dead_letters(commands)
-    add_publish(commands)
-    add_import(commands)
-    add_schema(commands)
-    add_airflow(commands)
-    add_jars(commands)
-    add_completion(commands)
+    for add in ADDERS:  # help lists them in this order
+        add(commands)
     return parser
 
 
@@ -509,3 +487,10 @@ def add_jars(commands: Commands) -> None:
 def add_completion(commands: Commands) -> None:
     parser = add_command(commands, "completion", "print what a shell runs to complete commands, options and names")
     parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="put its output into this shell's start file")
+
+
+ADDERS = (
+    add_init, add_files, add_doctor, add_flush, add_halves, add_run, add_progress, add_live_view, add_verify,
+    add_explain, add_rebase, add_upgrade_format, add_approval, add_rollback, add_records, add_backfill, add_maintain,
+    add_dead_letters, add_publish, add_import, add_schema, add_airflow, add_jars, add_completion,
+)  # fmt: skip

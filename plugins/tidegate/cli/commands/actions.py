@@ -1,4 +1,4 @@
-"""Commands that change a table by hand or decide about a batch, each after a preview: rebase, approve, rollbacks."""
+"""Commands that change a table by hand or decide about a batch, each after a preview; and `record`, which shows one."""
 
 import argparse
 import json
@@ -6,10 +6,9 @@ import sys
 
 from tidegate.cli.output import is_yes, print_text
 from tidegate.cli.session import open_named_pipeline
+from tidegate.errors import ConfigurationError
 from tidegate.ports.session import Session
-from tidegate.reprocess.approve import propose_decision, propose_reject
 from tidegate.reprocess.proposed_action import ProposedAction
-from tidegate.reprocess.rebase import propose_rebase
 from tidegate.reprocess.record import (
     RecordAddress,
     explain_record,
@@ -20,11 +19,10 @@ from tidegate.reprocess.record import (
     read_record,
     read_records_around,
 )
-from tidegate.reprocess.rollback import propose_answer, propose_undo
-from tidegate.reprocess.skip import describe_record, format_record, format_verdict, propose_skip
+from tidegate.reprocess.request import propose_action
+from tidegate.reprocess.skip import describe_record, format_record, format_verdict
 from tidegate.reprocess.upgrade import propose_upgrade
 from tidegate.settings import find_user
-from tidegate.table.approval import DecisionKind
 
 
 def perform_action(args: argparse.Namespace, action: ProposedAction) -> int:
@@ -52,10 +50,22 @@ def _ask(question: str) -> bool:
     return is_yes(sys.stdin.readline())
 
 
-def run_rebase(args: argparse.Namespace) -> int:
-    """Exit code 1 where the answer is no."""
-    session = open_named_pipeline(args)
-    return perform_action(args, propose_rebase(session, args.to, args.table))
+def refuse_empty_options(args: argparse.Namespace) -> None:
+    """An empty one, as of a script whose variable is unset, would choose all."""
+    for name, value in vars(args).items():
+        if value == "":
+            raise ConfigurationError(f"--{name} is empty; give it a value, or leave it out; nothing was changed")
+
+
+def run_action(args: argparse.Namespace) -> int:
+    """Do what the form of Airflow's DAG of this action does. Exit code 1 where the answer is no."""
+    refuse_empty_options(args)
+    action = getattr(args, "answer", args.command)
+    return perform_action(args, propose_action(open_named_pipeline(args), {**vars(args), "action": action}))
+
+
+def run_upgrade_format(args: argparse.Namespace) -> int:
+    return perform_action(args, propose_upgrade(open_named_pipeline(args), args.table))
 
 
 def run_record(args: argparse.Namespace) -> int:
@@ -89,29 +99,3 @@ def _show_neighbours(args: argparse.Namespace, session: Session) -> int:
     else:
         print_text("\n".join(format_outline(at, verdict) for at in places for verdict in verdicts[at]))
     return 0
-
-
-def run_skip(args: argparse.Namespace) -> int:
-    session = open_named_pipeline(args)
-    return perform_action(args, propose_skip(session, parse_address(args.at), args.table))
-
-
-def run_upgrade_format(args: argparse.Namespace) -> int:
-    return perform_action(args, propose_upgrade(open_named_pipeline(args), args.table))
-
-
-def run_approve(args: argparse.Namespace) -> int:
-    return perform_action(args, propose_decision(open_named_pipeline(args), DecisionKind.APPROVE, args.table))
-
-
-def run_reject(args: argparse.Namespace) -> int:
-    return perform_action(args, propose_reject(open_named_pipeline(args), args.table, skip=args.skip))
-
-
-def run_undo_rollback(args: argparse.Namespace) -> int:
-    action = propose_undo(open_named_pipeline(args), args.table, discard_foreign=args.discard_foreign)
-    return perform_action(args, action)
-
-
-def run_answer_rollback(args: argparse.Namespace) -> int:
-    return perform_action(args, propose_answer(open_named_pipeline(args), args.answer, args.table))

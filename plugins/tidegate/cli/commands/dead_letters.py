@@ -5,7 +5,7 @@ import json
 import logging
 from typing import Any
 
-from tidegate.cli.commands.actions import perform_action
+from tidegate.cli.commands.actions import perform_action, refuse_empty_options
 from tidegate.cli.output import make_line_printable, print_result
 from tidegate.cli.parser import SHOWN_LETTERS
 from tidegate.cli.session import open_named_pipeline
@@ -16,9 +16,8 @@ from tidegate.model.counts import format_count
 from tidegate.monitoring.details import format_dead_letter
 from tidegate.ports.session import Session
 from tidegate.reprocess.discard import propose_discard, shorten_text
-from tidegate.reprocess.record import parse_address
 from tidegate.reprocess.replay import replay_dead_letters
-from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms
+from tidegate.reprocess.request import build_letter_filter
 from tidegate.table.position import check_homes
 from tidegate.table.risks import find_undone_letters
 
@@ -32,11 +31,8 @@ def run_dead_letters(args: argparse.Namespace) -> int:
     if args.limit is not None and (args.replay or args.discard or args.export):
         args.usage_error("--limit bounds what is shown, and chooses none; choose with --offsets, --since or --reason")
     limit = SHOWN_LETTERS if args.limit is None else args.limit
-    since_ms = None if args.since is None else parse_timestamp_ms("--since", args.since, f"write e.g. {EXAMPLE}")
-    places: frozenset[tuple[str, int, int]] = frozenset(parse_address(text, "--offsets") for text in args.offsets)
-    letter_filter = LetterFilter(
-        table=args.table, topic=args.topic, reason=args.reason, since_ms=since_ms, places=places
-    )
+    refuse_empty_options(args)
+    letter_filter = build_letter_filter(vars(args))
     session = open_named_pipeline(args)
     if args.replay:
         return _run_replay(args, session, letter_filter)

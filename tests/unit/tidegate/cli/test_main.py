@@ -190,6 +190,21 @@ def test_problem_of_a_shared_file_is_printed_once_however_many_pipelines_it_refu
     assert f"{shared}:1: no " in line
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["approve", "orders", "--table", ""],
+        ["undo-rollback", "orders", "--table", "", "--yes"],
+        ["rebase", "orders", "--to", "", "--yes"],
+        ["dead-letters", "orders", "--table", "", "--discard", "--because", "test", "--yes"],
+    ],
+)
+def test_option_of_a_variable_that_is_unset_chooses_not_all(words: list[str], include, capsys) -> None:
+    assert main(words) == 1
+    option = words[words.index("") - 1]
+    assert f"{option} is empty; give it a value, or leave it out; nothing was changed" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", ["catalogs.yaml", "defaults.yaml"])
 def test_shared_file_is_no_pipeline_that_lacks_its_source(name: str, include, capsys) -> None:
     (include / "defaults.yaml").write_text("heartbeat: {interval: 3m}\n")
