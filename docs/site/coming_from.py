@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tidegate.migration.connector_config import Choices, SourceKind, read_config
+from tidegate.migration.draft import SettingOutcome, SettingReport
 from tidegate.migration.kafka_connect import bigquery_sink, debezium_server, iceberg_sink, worker_settings
-from tidegate.migration.settings_ledger import SettingOutcome, SettingReport
 from tidegate.migration.transforms import single_message_transforms as transforms
 from tidegate.migration.translate import translate
 from tidegate.sinks.world import UnreachableWorld

@@ -24,7 +24,7 @@ from tidegate.monitoring.reports import (
     UnknownStatus,
 )
 from tidegate.monitoring.runbook import DEFAULT_PAGE, find_page, locate_pages, name_page_file
-from tidegate.monitoring.verification_rows import format_verification
+from tidegate.monitoring.status import format_verification
 from tidegate.redaction import mask_addresses
 from tidegate.settings import read_command_name
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tidegate.config.parsing.yaml_document import render_flow
 from tidegate.model.counts import format_count
-from tidegate.sampling.columns import ProposedColumn
+from tidegate.sampling.column_types import ProposedColumn
 from tidegate.sampling.proposal import ProposedTable, ProposedValue
 from tidegate.sampling.samples import PlacedCheck
 

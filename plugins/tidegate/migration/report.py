@@ -7,9 +7,8 @@ from typing import Any
 
 from tidegate.config.parsing.yaml_document import render_flow
 from tidegate.connections import name_variable
-from tidegate.migration.draft import Draft, KeyPath, Translation
+from tidegate.migration.draft import Draft, KeyPath, SettingOutcome, SettingReport, Translation
 from tidegate.migration.position import ConnectorPosition
-from tidegate.migration.settings_ledger import SettingOutcome, SettingReport
 from tidegate.model.counts import format_count
 
 LINE_LENGTH = 118

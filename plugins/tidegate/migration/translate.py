@@ -6,12 +6,11 @@ from dataclasses import replace
 
 from tidegate.errors import ConfigurationError
 from tidegate.migration.connector_config import Choices, ConnectorConfig, SourceKind
-from tidegate.migration.draft import Translation
+from tidegate.migration.draft import SettingOutcome, SettingReport, Translation
 from tidegate.migration.flink.flink_sql import translate_flink_sql
 from tidegate.migration.kafka_connect.bigquery_sink import translate_bigquery_sink
 from tidegate.migration.kafka_connect.debezium_server import translate_debezium_server
 from tidegate.migration.kafka_connect.iceberg_sink import translate_iceberg_sink
-from tidegate.migration.settings_ledger import SettingOutcome, SettingReport
 from tidegate.sinks.world import World
 
 UNSET = "it is null: as if it were not given"

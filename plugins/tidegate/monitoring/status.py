@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from tidegate.errors import GiveUp, RetryLater
+from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch, pick_cost_counts
-from tidegate.model.offsets import RecordAddress, get_offset
+from tidegate.model.offsets import RecordAddress, get_offset, parse_offsets
 from tidegate.model.table_state import TableState
 from tidegate.model.unknown_fields import UnknownFields
 from tidegate.monitoring.reports import (
@@ -24,13 +25,14 @@ from tidegate.monitoring.reports import (
     TableStatus,
     TotalLag,
     UnknownFieldsReport,
+    VerificationReport,
 )
 from tidegate.monitoring.runbook import find_page_of_problem
-from tidegate.monitoring.verification_rows import read_verification
 from tidegate.ports.destination import BatchCounts, HistoryRow
 from tidegate.ports.session import Session
 from tidegate.reprocess.backfill import read_applied_slices, read_open_backfills
-from tidegate.spec.time_text import format_time_ms
+from tidegate.reprocess.verify import KINDS, VERIFIED_PROPERTY, WHOLE
+from tidegate.spec.time_text import format_time_ms, format_utc, to_utc_datetime
 from tidegate.table.history import list_actions
 from tidegate.table.observed_table import read_staged
 from tidegate.table.pipeline_progress import (
@@ -43,6 +45,7 @@ from tidegate.table.pipeline_progress import (
 from tidegate.table.risks import find_risks
 
 MAX_BATCHES = 10
+MAX_NAMED_LIMITS = 5
 Part = TypeVar("Part")
 Times = Mapping[RecordAddress, int]  # of records, in milliseconds
 UNKNOWN_DEAD_LETTERS: DeadLetterStatus = {
@@ -328,3 +331,47 @@ def _format_unknown_fields(row: HistoryRow) -> UnknownFieldsReport | None:
         "others": unknown.others,
         "message": unknown.describe(),
     }
+
+
+# ---- what the last verification of a table has found
+
+
+def read_verification(pipeline: str, state: TableState | None) -> VerificationReport | None:
+    """Return the kept result of the last verification; None if there is none."""
+    text = (state.marks if state else {}).get(resource_names.name_pipeline_property(pipeline, VERIFIED_PROPERTY))
+    if text is None:
+        return None
+    facts = json.loads(text)
+    return {
+        "at": format_utc(to_utc_datetime(facts["at_ms"])),
+        "position": parse_offsets(facts["position"]),
+        "sample_per_million": facts["sample_per_million"],
+        "equal": facts["equal"],
+        "missing": facts["missing"],
+        "surplus": facts["surplus"],
+        "different": facts["different"],
+        "unknowable": facts["unknowable"],
+    }
+
+
+def count_wrong(report: VerificationReport) -> int:
+    return report["missing"] + report["surplus"] + report["different"]
+
+
+def format_counts(facts: Mapping[str, Any]) -> str:
+    sample = facts["sample_per_million"]
+    share = "" if sample == WHOLE else f" of a sample of {sample * 100 / WHOLE:g}%"
+    return " ".join(f"{kind}={facts[kind]}" for kind in KINDS) + share
+
+
+def format_verification(table: str, report: VerificationReport) -> str:
+    return f"verified {report['at']} {table}: {format_counts(report)}"
+
+
+def describe_limits(limits: Sequence[str]) -> str:
+    """Say why the log cannot tell some keys."""
+    if not limits:
+        return "unknowable: records of these keys were set aside, come by several partitions, or came late"
+    named = "; ".join(limits[:MAX_NAMED_LIMITS])
+    more = len(limits) - MAX_NAMED_LIMITS
+    return f"unknowable: {named}" + (f"; and {more} more" if more > 0 else "")

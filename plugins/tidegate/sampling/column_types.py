@@ -1,4 +1,4 @@
-"""Chooses a column's Spark type from the sampled values, and says what the sample cannot tell."""
+"""Proposes columns of sampled rows: a Spark type from the values of each, and what the sample cannot tell."""
 
 import math
 import re
@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 from tidegate.model.counts import format_count
 from tidegate.sampling.encoded_values import Extension, Fraction, Moment
-from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct
+from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, format_type
+from tidegate.sql.spark import quote_if_needed
 
 DATE_PATTERN = re.compile(r"\d{4}-\d{2}-\d{2}")
 MOMENT_PATTERN = re.compile(
@@ -365,3 +366,60 @@ def _guess_object(observed: Observed, keeps_text: bool) -> Guess:
     nested = [guess.nest_in(name) for name, guess in parts.items()]
     checks = tuple(check for guess in nested for check in guess.checks)
     return Guess(Struct(tuple((name, guess.type) for name, guess in parts.items())), (), checks)
+
+
+# ---- columns, of types that were guessed or stated
+
+
+@dataclass(frozen=True)
+class ProposedColumn:
+    """A column with its type as DDL, remarks, and what a person has to check."""
+
+    name: str
+    type: str
+    remarks: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
+
+    @property
+    def ddl(self) -> str:
+        return f"{quote_if_needed(self.name)} {self.type}"
+
+
+def render_ddl_type(data_type: DataType) -> str:
+    """With backquotes only where they are needed."""
+    return format_type(data_type, quote_if_needed)
+
+
+def propose_columns(
+    observed: Observed, stated: Mapping[str, Guess], *, keeps_text: bool, may_lack: bool = False
+) -> tuple[list[ProposedColumn], list[str]]:
+    """Columns in the order of their first occurrence, and problems of fields without a column.
+
+    A type that the source states takes precedence over the sample. `may_lack`: a missing field is no finding.
+    """
+    columns = list[ProposedColumn]()
+    problems = list[str]()
+    names = [*stated, *(name for name in observed.fields if name not in stated)]
+    counts = {name: len(observed.fields[name].values) if name in observed.fields else 0 for name in names}
+    chosen_names = {name.casefold(): name for name in sorted(names, key=lambda name: counts[name])}
+    for name in names:
+        if chosen_names[name.casefold()] != name:
+            problems.append(f"field {name!r} is left out: it differs from {chosen_names[name.casefold()]} only in case")
+        elif not name.strip() or not name.isprintable():
+            problems.append(f"field {name!r} is left out: no column can have this name")
+        else:
+            part = observed.fields.get(name, Observed())
+            guess = stated.get(name) or guess_type(part, name, keeps_text=keeps_text)
+            remarks = (*guess.remarks, *([] if may_lack else _describe_presence(observed, name, part)))
+            columns.append(ProposedColumn(name, render_ddl_type(guess.type), remarks, guess.checks))
+    return columns, problems
+
+
+def _describe_presence(observed: Observed, name: str, part: Observed) -> list[str]:
+    if name not in observed.fields:
+        return [f"in none of {format_count(observed.objects, 'row')}"]
+    missing = observed.count_missing(name)
+    nulls = part.nulls
+    words = [f"{missing} of {observed.objects} rows lack it"] if missing else []
+    words += [f"null in {nulls}"] if nulls and part.present else []
+    return words or ([f"in all {observed.objects} rows, never null"] if part.present and observed.objects > 1 else [])

@@ -7,8 +7,7 @@ from typing import Any
 
 from tidegate.formats.registry import Encoding
 from tidegate.model.counts import format_count
-from tidegate.sampling.column_types import Observed
-from tidegate.sampling.columns import ProposedColumn, propose_columns, render_ddl_type
+from tidegate.sampling.column_types import Observed, ProposedColumn, propose_columns, render_ddl_type
 from tidegate.sampling.encoded_values import parse_json
 from tidegate.sampling.recognition import Look, Recognition, Row, find_format
 from tidegate.sampling.stated_types import read_connect_type, read_stated_columns

@@ -7,8 +7,7 @@ from typing import Any
 from tidegate.errors import GiveUp
 from tidegate.formats.registry import Encoding, RecordFormat
 from tidegate.model.counts import format_count
-from tidegate.sampling.column_types import Observed
-from tidegate.sampling.columns import ProposedColumn, propose_columns, read_cells
+from tidegate.sampling.column_types import Observed, ProposedColumn, propose_columns
 from tidegate.sampling.keys import ProposedKey, propose_event_key, propose_named_key, propose_record_key
 from tidegate.sampling.recognition import (
     Recognition,
@@ -17,6 +16,7 @@ from tidegate.sampling.recognition import (
     find_format,
     find_in,
     list_rows,
+    read_cells,
     recognise,
     split_sample,
     to_table_name,

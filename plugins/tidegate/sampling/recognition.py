@@ -285,6 +285,11 @@ def read_cell(text: str) -> Any:
     return Fraction(text) if FRACTION_PATTERN.fullmatch(text) else text
 
 
+def read_cells(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Parse rows whose values are always sent as text."""
+    return [{name: read_cell(v) if isinstance(v, str) else v for name, v in row.items()} for row in rows]
+
+
 def read_mongodb_document(text: str) -> Any:
     """MongoDB's extended JSON; None for other texts."""
     try:

@@ -15,7 +15,7 @@ from tidegate.connections import Resolve
 from tidegate.errors import ConfigurationError, GiveUp, PositionLost
 from tidegate.formats.registry import FORMATS, RecordFormat, SchemaKind
 from tidegate.model.counts import format_count
-from tidegate.sampling.columns import ProposedColumn
+from tidegate.sampling.column_types import ProposedColumn
 from tidegate.sampling.proposal import Registered
 from tidegate.sampling.recognition import HEADER_ID, Recognition
 from tidegate.sampling.samples import SampleLimits, TopicSample

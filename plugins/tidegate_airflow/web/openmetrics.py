@@ -10,7 +10,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.openmetrics.exposition import generate_latest
 from tidegate.monitoring.health import WORST_FIRST
 from tidegate.monitoring.reports import PipelineRow, PublicationRow, TableOverview
-from tidegate.monitoring.verification_rows import count_wrong
+from tidegate.monitoring.status import count_wrong
 
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 Sample = tuple[str, dict[str, Any], float]

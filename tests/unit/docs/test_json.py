@@ -16,7 +16,7 @@ from tidegate.publications.publish import PublicationResult
 from tidegate.publications.status import PublicationStatus
 from tidegate.reprocess.explained_key import Explanation
 from tidegate.reprocess.record import Verdict
-from tidegate.reprocess.replay_stage import ReplayResult
+from tidegate.reprocess.replay import ReplayResult
 from tidegate.reprocess.verify import Difference, Verification
 
 PAGE = (Path(__file__).parents[3] / "docs" / "json.md").read_text()

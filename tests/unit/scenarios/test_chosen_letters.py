@@ -90,7 +90,7 @@ def test_replay_of_a_table_that_the_file_does_not_name_is_refused(world: World) 
 
 
 def test_chosen_letters_that_lie_in_too_many_places_are_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidegate.reprocess.replay_stage.MAX_CHOSEN_GROUPS", 2)
+    monkeypatch.setattr("tidegate.reprocess.replay.MAX_CHOSEN_GROUPS", 2)
     with pytest.raises(GiveUp, match=r"in groups=3.*choose letters of at most 2 groups.*or replay all"):
         replay_dead_letters(world.open_session(PIPELINE), build_filter((0, 1), (0, 4), (1, 10), table=ORDERS))
     assert len(list_waiting_places(world)) == len(BAD_PLACES)

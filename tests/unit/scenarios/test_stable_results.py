@@ -17,7 +17,7 @@ from tidegate.adapters.iceberg import history
 from tidegate.adapters.iceberg.catalog import Catalogs
 from tidegate.cli import main as command_line
 from tidegate.cli import session as command_session
-from tidegate.cli.commands import publications as publication_commands
+from tidegate.cli.commands import progress
 from tidegate.errors import ConfigurationError, GiveUp, RetryLater
 from tidegate.flush.flush import flush
 from tidegate.model.ownership import Ownership, TableKind
@@ -76,11 +76,9 @@ def test_commands_tell_where_publications_stand(
     include: Path, outside: Outside, results: Results, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = [("left", None), ("right", None)]
-    monkeypatch.setattr(publication_commands, "load_publications", lambda _: names)
+    monkeypatch.setattr(progress, "load_publications", lambda _: names)
     for assemble in ("assemble_publication", "assemble_checked_publication"):
-        monkeypatch.setattr(
-            publication_commands, assemble, lambda _include, name, _resolve: _get_session(outside, name)
-        )
+        monkeypatch.setattr(progress, assemble, lambda _include, name, _resolve: _get_session(outside, name))
     results.run("status", "left", "--json")
     results.run("status", "left")
     results.run("publish", "left", "--dry-run", "--json")

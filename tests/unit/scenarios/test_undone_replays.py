@@ -11,8 +11,7 @@ from tidegate.merge.owed import LetterFilter
 from tidegate.model.resource_names import REPLAY_PROPERTY
 from tidegate.monitoring.status import read_status
 from tidegate.reprocess.discard import propose_discard
-from tidegate.reprocess.replay import replay_dead_letters
-from tidegate.reprocess.replay_stage import ReplayResult
+from tidegate.reprocess.replay import ReplayResult, replay_dead_letters
 from tidegate.reprocess.rollback import propose_answer
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import Errors

@@ -18,7 +18,7 @@ from tidegate.config.pipeline_file import list_unread_warnings
 from tidegate.connections import read_connection_from_env
 from tidegate.flush.merge_queue import QueueResult
 from tidegate.monitoring.failure_streak import FailureStreak, is_worth_telling
-from tidegate.monitoring.verification_rows import format_counts
+from tidegate.monitoring.status import format_counts
 from tidegate.runner.pipeline_files import PipelineFiles, PublicationFiles
 from tidegate.runner.supervisor import Supervisor
 from tidegate.runner.work import Place, RunOutcome, Work

@@ -1,4 +1,4 @@
-"""``tidegate verify``: tables compared with the log, and repaired."""
+"""``tidegate verify``, ``explain``: tables compared with the log, and repaired; why a table has the row of a key."""
 
 import argparse
 import json
@@ -8,8 +8,10 @@ from tidegate.cli.commands.actions import perform_action
 from tidegate.cli.output import make_line_printable, print_text
 from tidegate.cli.session import open_named_pipeline
 from tidegate.errors import TidegateError, join_failures, try_tables
-from tidegate.monitoring.verification_rows import describe_limits, format_counts
+from tidegate.monitoring.status import describe_limits, format_counts
 from tidegate.ports.session import Session
+from tidegate.reprocess.backfill_plan import parse_request
+from tidegate.reprocess.explain import explain_tables, format_answer
 from tidegate.reprocess.repair import propose_repair
 from tidegate.reprocess.verify import WHOLE, Difference, Verification, verify_table
 from tidegate.table.session import select_tables
@@ -66,3 +68,17 @@ def _format_difference(difference: Difference) -> str:
 
 def _format_value(text: str | None) -> str:
     return "NULL" if text is None else make_line_printable(text)
+
+
+def run_explain(args: argparse.Namespace) -> int:
+    """Exit code 0, also for a row whose cause is not known; 1 where a table is refused: the others are explained."""
+    session = open_named_pipeline(args)
+    within = parse_request(args.range, None, None).ranges if args.range else None
+    explanations, refusals = explain_tables(session, args.key, args.table, within)
+    if args.json:
+        refused = [{"table": name, "because": str(reason)} for name, reason in refusals.items()]
+        tables = [entry.to_dict() for entry in explanations]
+        print(json.dumps({"pipeline": args.pipeline, "tables": tables, "refused": refused}))
+    else:
+        print_text("\n".join(map(make_line_printable, format_answer(explanations, refusals))))
+    return 1 if refusals else 0

@@ -6,12 +6,11 @@ from tidegate.config.destinations.registry import SPARK_DESTINATION
 from tidegate.errors import ConfigurationError
 from tidegate.formats.registry import VALUE_FORMATS
 from tidegate.migration.connector_config import Choices, ConnectorConfig
-from tidegate.migration.draft import Draft, PositionSource, Translation
+from tidegate.migration.draft import Draft, PositionSource, SettingsLedger, Translation
 from tidegate.migration.flink.statements import FlinkInsert, FlinkItem, FlinkScript, FlinkTable, parse_script
 from tidegate.migration.kafka_connect.catalog_settings import choose_catalog_name, plan_catalog
 from tidegate.migration.kafka_connect.converters import REGISTRY
 from tidegate.migration.kafka_connect.worker_settings import start_draft
-from tidegate.migration.settings_ledger import SettingsLedger
 from tidegate.redaction import is_secret_name
 from tidegate.sinks.world import World
 from tidegate.spec.source import METADATA_TYPES, name_cast, to_file_form

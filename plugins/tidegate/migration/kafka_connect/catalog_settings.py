@@ -5,8 +5,7 @@ from collections.abc import Collection
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from tidegate.config.destinations.registry import SPARK_DESTINATION
-from tidegate.migration.draft import Draft
-from tidegate.migration.settings_ledger import SettingsLedger
+from tidegate.migration.draft import Draft, SettingsLedger
 from tidegate.redaction import has_secret, is_secret_name
 
 CATALOG_NAME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")

@@ -3,8 +3,7 @@
 from typing import Any, Literal
 
 from tidegate.formats.registry import FORMATS
-from tidegate.migration.draft import Draft
-from tidegate.migration.settings_ledger import SettingsLedger
+from tidegate.migration.draft import Draft, SettingsLedger
 from tidegate.migration.transforms.record_plan import RecordPlan
 from tidegate.redaction import has_secret, is_secret_name
 

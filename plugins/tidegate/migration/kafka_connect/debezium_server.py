@@ -6,7 +6,7 @@ from typing import Any
 from tidegate.config.destinations.registry import SPARK_DESTINATION
 from tidegate.errors import ConfigurationError
 from tidegate.migration.connector_config import DEBEZIUM_SINK_TYPE, Choices, ConnectorConfig
-from tidegate.migration.draft import Draft, PositionSource, Translation
+from tidegate.migration.draft import Draft, PositionSource, SettingsLedger, Transform, Translation
 from tidegate.migration.kafka_connect.catalog_settings import choose_catalog_name, plan_catalog
 from tidegate.migration.kafka_connect.table_settings import (
     MADE_COLUMNS,
@@ -16,7 +16,6 @@ from tidegate.migration.kafka_connect.table_settings import (
     parse_partitions,
 )
 from tidegate.migration.kafka_connect.worker_settings import start_draft
-from tidegate.migration.settings_ledger import SettingsLedger, Transform
 from tidegate.migration.transforms.record_plan import FILL_IN, RecordPlan, build_own_cell
 from tidegate.migration.transforms.single_message_transforms import DELETE_OPTIONS, plan_added_fields, use_change_events
 from tidegate.sinks.world import World

@@ -5,7 +5,7 @@ from typing import Any
 from tidegate.config.destinations.registry import SPARK_DESTINATION
 from tidegate.errors import ConfigurationError
 from tidegate.migration.connector_config import Choices, ConnectorConfig, SourceKind
-from tidegate.migration.draft import Draft, PositionSource, Translation
+from tidegate.migration.draft import Draft, PositionSource, SettingsLedger, Translation
 from tidegate.migration.kafka_connect.catalog_settings import choose_catalog_name, plan_catalog
 from tidegate.migration.kafka_connect.converters import plan_converter
 from tidegate.migration.kafka_connect.table_settings import (
@@ -15,7 +15,6 @@ from tidegate.migration.kafka_connect.table_settings import (
     parse_partitions,
 )
 from tidegate.migration.kafka_connect.worker_settings import note_worker_settings, plan_topics, start_draft
-from tidegate.migration.settings_ledger import SettingsLedger
 from tidegate.migration.transforms.record_plan import FILL_IN, RecordPlan
 from tidegate.migration.transforms.single_message_transforms import plan_transforms
 from tidegate.sinks.world import ControlTopic, World

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidegate.formats.registry import get_format
-from tidegate.migration.draft import Draft
-from tidegate.migration.settings_ledger import SettingsLedger
+from tidegate.migration.draft import Draft, SettingsLedger
 from tidegate.migration.transforms.record_plan import FILL_IN, NEEDS_SCHEMA, RecordPlan
 from tidegate.sinks.world import World
 from tidegate.spec.source import to_file_form

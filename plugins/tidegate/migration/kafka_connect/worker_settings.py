@@ -4,8 +4,7 @@ import re
 from typing import Any
 
 from tidegate.migration.connector_config import Choices
-from tidegate.migration.draft import Draft
-from tidegate.migration.settings_ledger import SettingsLedger
+from tidegate.migration.draft import Draft, SettingsLedger
 from tidegate.redaction import is_secret_name
 from tidegate.sinks.world import World
 

@@ -8,8 +8,7 @@ import re
 from collections.abc import Callable
 
 from tidegate.formats.registry import FORMATS
-from tidegate.migration.draft import Draft
-from tidegate.migration.settings_ledger import SettingsLedger, Transform
+from tidegate.migration.draft import Draft, SettingsLedger, Transform
 from tidegate.migration.transforms.record_plan import FILL_IN, Cell, RecordPlan, build_own_cell, compute
 from tidegate.spec.projection import RECORD_FIELDS
 from tidegate.spec.source import METADATA_TYPES, name_cast, split_cast

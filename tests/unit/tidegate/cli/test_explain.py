@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from fakes import World, build_pipeline, build_table
-from tidegate.cli.commands import explain
+from tidegate.cli.commands import verify
 from tidegate.cli.parser import build_parser
 from tidegate.errors import ConfigurationError, NothingToDo, RetryLater, SomeTables, TidegateError, Unverifiable
 from tidegate.reprocess.explained_key import Cause, ExplainedRecord, Explanation
@@ -28,9 +28,9 @@ def run(monkeypatch: pytest.MonkeyPatch, refusals: dict[str, TidegateError], *wo
         return replace(ANSWER, table=name)
 
     session = World().open_session(build_pipeline(build_table(FIRST), build_table(SECOND)))
-    monkeypatch.setattr(explain, "open_named_pipeline", lambda words: session)
+    monkeypatch.setattr(verify, "open_named_pipeline", lambda words: session)
     monkeypatch.setattr("tidegate.reprocess.explain.explain_key", explain_key)
-    return explain.run_explain(build_parser().parse_args(["explain", "orders", "7", *words]))
+    return verify.run_explain(build_parser().parse_args(["explain", "orders", "7", *words]))
 
 
 @pytest.mark.parametrize("refused", [FIRST, SECOND])

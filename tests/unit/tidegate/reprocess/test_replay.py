@@ -19,8 +19,7 @@ from tidegate.model.offsets import Ranges
 from tidegate.model.position import Position
 from tidegate.reprocess.backfill import apply_backfill
 from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
-from tidegate.reprocess.replay import replay_dead_letters
-from tidegate.reprocess.replay_stage import Replay, group_letters
+from tidegate.reprocess.replay import Replay, group_letters, replay_dead_letters
 from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import Errors
@@ -119,7 +118,7 @@ def test_dead_letters_are_read_from_their_own_bytes_when_the_log_no_longer_has_t
 
 @pytest.mark.guard(
     "a topic that was created again while its keys were read decides about no dead letter",
-    file="plugins/tidegate/reprocess/replay_stage.py",
+    file="plugins/tidegate/reprocess/replay.py",
     text="        check_same_log(session, work.prefix, ranges, position)\n",
     off="        pass\n",
 )

@@ -5,8 +5,7 @@ import json
 import msgpack
 import pytest
 from tidegate.config.parsing.ddl import parse_columns
-from tidegate.sampling.column_types import Observed, guess_type
-from tidegate.sampling.columns import propose_columns, render_ddl_type
+from tidegate.sampling.column_types import Observed, guess_type, propose_columns, render_ddl_type
 from tidegate.sampling.encoded_values import parse_json, parse_packed
 from tidegate.sampling.recognition import read_cell
 from tidegate.sql.spark import RESERVED, quote_if_needed
