@@ -184,7 +184,6 @@ def propose_reject(session: Session, table: str | None = None, *, skip: bool = F
 def _describe_held(held: HeldTable) -> dict[str, Any]:
     hold = held.hold
     return {
-        "table": held.table.name,
         "batch": hold.batch,
         "rules": list(hold.rules),
         **hold.counts,

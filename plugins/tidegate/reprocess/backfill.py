@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from typing import Any
 
-from tidegate.errors import CommitRefused, GiveUp, PositionLost, RetryLater, SomeTables, TidegateError, join_tables
+from tidegate.errors import CommitRefused, GiveUp, PositionLost, RetryLater, SomeTables, join_failures, try_tables
 from tidegate.flush.stage_request import build_stage_job, build_stage_table, list_skipped_records, make_room_for_letters
 from tidegate.flush.staged import add_lacking_columns, read_staged_batch, run_or_take_over
 from tidegate.merge.attempt import MAX_ROUNDS, begin_attempt_beside, publish_attempt, retry_commits
@@ -17,7 +17,6 @@ from tidegate.merge.statements import find_written_memory, render_backfill_state
 from tidegate.model import resource_names
 from tidegate.model.backfill import AppliedSlice, Backfill, list_later_pieces
 from tidegate.model.batch import Plan, PlannedBatch, PublishOutcome, StagedBatch
-from tidegate.model.counts import format_count
 from tidegate.model.offsets import Offsets, Ranges, get_offset
 from tidegate.model.ownership import describe_intermediate
 from tidegate.model.position import Position
@@ -158,24 +157,11 @@ def apply_slice(session: Session, planned: Backfill, number: int) -> list[Applie
                     if not table_slice.is_applied
                 ]
             )
-    results: list[AppliedSlice] = []
-    failures: list[TidegateError] = []
-    for table_slice in slices:
-        try:
-            # 2.
-            result, staged = merge_slice(table_slice)
-        except TidegateError as failure:
-            failures.append(failure)
-            continue
-        if staged is not None:
-            record_history(session, [staged], result)
-        results.append(result)
-    if failures and len(slices) == 1:
-        raise failures[0]
+    # 2.
+    by_table = {table_slice.table.name: table_slice for table_slice in slices}
+    results, failures = try_tables(by_table, lambda name: merge_slice(by_table[name]))
     if failures:
-        reasons = "\n".join(str(failure) for failure in failures)
-        message = f"pipeline={session.pipeline.name}: {format_count(len(failures), 'table')} failed:\n{reasons}"
-        raise join_tables(message, map(type, failures), tuple(results))
+        raise join_failures(failures.values(), tuple(results))
     return results
 
 
@@ -284,7 +270,7 @@ def _stage_group(group: list[tuple[Slice, StagePiece]], *, is_repeated: bool = F
 # ---- merge and publish
 
 
-def merge_slice(table_slice: Slice) -> tuple[AppliedSlice, StagedBatch | None]:
+def merge_slice(table_slice: Slice) -> AppliedSlice:
     """Apply one slice and return what changed; a slice that is applied already is a success too.
 
     1. Read the table, and stage what was flushed into it since the slice was staged.
@@ -293,9 +279,12 @@ def merge_slice(table_slice: Slice) -> tuple[AppliedSlice, StagedBatch | None]:
 
     If main moved it begins again at 1, so that a newer record is never overwritten.
     """
-    return retry_commits(
-        table_slice.session, table_slice.prefix, partial(_merge_round, table_slice, table_slice.session.now_ms())
-    )
+    session = table_slice.session
+    merge_round = partial(_merge_round, table_slice, session.now_ms())
+    result, staged = retry_commits(session, table_slice.prefix, merge_round)
+    if staged is not None:
+        record_history(session, [staged], result)
+    return result
 
 
 def _merge_round(table_slice: Slice, started_ms: int) -> tuple[AppliedSlice, StagedBatch | None]:

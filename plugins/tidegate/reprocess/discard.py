@@ -125,7 +125,6 @@ def propose_discard(session: Session, letter_filter: LetterFilter, because: str)
             ActionPart(
                 table=proposal.table.name,
                 facts={
-                    "table": proposal.table.name,
                     "dead_letters": len(proposal.letters),
                     "places": [[letter.topic, letter.partition, letter.offset] for letter in proposal.letters],
                 },

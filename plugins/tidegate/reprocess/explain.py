@@ -234,7 +234,10 @@ def _ask(question: _Question, staged: StagedBatch, tail: StagedBatch | None) -> 
     if not refusal and values["form"] == "sequenced":
         statements["winner"] = sql.render("explain_winner", **values)
     answers = _ask_by_name(work, staged, statements)
-    answers["kind"] = _name_kind(answers["kind"]) if not refusal else None
+    if refusal:
+        answers["kind"] = None
+    else:  # of one key, one kind is counted
+        answers["kind"] = next((kind for kind, n in answers["kind"].items() if n and kind != "copied"), "")
     others = {} if answers["row"]["count"] else dict(_list_others(question))
     if answers["kind"] in ("missing", "surplus", "different", "unknowable"):
         others["differences"] = sql.render("verify_differences", **values)
@@ -342,10 +345,6 @@ def _gather(question: _Question, answers: Mapping[str, Any]) -> Evidence:
         limits=work.limits,
         differences=tuple(parse_differences(answers["differences"])),
     )
-
-
-def _name_kind(counts: Mapping[str, int]) -> str:
-    return next((kind for kind, number in counts.items() if number and kind != "copied"), "")
 
 
 # ---- the action, and its answer in words

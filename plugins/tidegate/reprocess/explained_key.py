@@ -233,18 +233,10 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data; ids of snapshots are texts, as browsers round numbers of this size."""
-        records = [
-            {
-                **asdict(record),
-                "passed": [{**asdict(passed), "snapshot_id": _to_text(passed.snapshot_id)} for passed in record.passed],
-            }
-            for record in self.records
-        ]
-        return {**asdict(self), "snapshot_id": str(self.snapshot_id), "records": records}
-
-
-def _to_text(snapshot_id: int | None) -> str | None:
-    return None if snapshot_id is None else str(snapshot_id)
+        data = {**asdict(self), "snapshot_id": str(self.snapshot_id)}
+        for passed in (passed for record in data["records"] for passed in record["passed"]):
+            passed["snapshot_id"] = passed["snapshot_id"] and str(passed["snapshot_id"])
+        return data
 
 
 def judge(evidence: Evidence) -> Judgement:

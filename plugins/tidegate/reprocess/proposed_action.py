@@ -49,7 +49,7 @@ class ProposedAction:
 
     @property
     def data(self) -> dict[str, Any]:
-        return {**self.subject, "tables": [part.facts for part in self.parts]}
+        return {**self.subject, "tables": [{"table": part.table, **part.facts} for part in self.parts]}
 
     @property
     def digest(self) -> str:

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
@@ -341,20 +341,13 @@ def propose_rebase(session: Session, to: str, table: str | None = None) -> Propo
         for topic, partitions in move.after.offsets.items():
             shown[topic] = {**shown.get(topic, {}), **partitions}
     moves = format_moves([move for table_move in proposed for move in table_move.moves])
-    beside = (
-        format_dropped_topics(proposed),
-        format_rolled_back(proposed),
-        format_unpublished(proposed),
-        format_old_topics(session.pipeline.name, proposed),
-    )
     return ProposedAction(
-        preview="\n".join(text for text in (moves, *beside) if text),
+        preview="\n".join(filter(None, (moves, *format_consequences(session.pipeline.name, proposed)))),
         subject={"pipeline": session.pipeline.name, "to": to},
         parts=tuple(
             ActionPart(
                 table=move.table.name,
                 facts={
-                    "table": move.table.name,
                     "partitions": [{name: getattr(part, name) for name in SHOWN_FACTS} for part in move.moves],
                     "old_topics": [asdict(old) for old in move.old_topics],
                 },
@@ -400,55 +393,35 @@ def _format_move(move: PartitionMove) -> str:
     return f"{before} -> {move.after}, {verb} {format_count(move.skipped or move.read_again, 'offset')}"
 
 
-def format_dropped_topics(proposed: list[TableMove]) -> str:
-    """Topics that are no longer read, whose position a rebase forgets; empty without one."""
-    return "\n".join(
-        f"{move.table.name}  topic={topic} is not read any more: position={_format_partitions(offsets)} of it is "
-        "forgotten"
-        for move in proposed
-        for topic, offsets in sorted(move.before.offsets.items())
-        if topic not in move.after.offsets
-    )
-
-
-def format_rolled_back(proposed: list[TableMove]) -> str:
-    """Tables that were rolled back, whose rollback a rebase answers; empty without one."""
-    return "\n".join(
-        f"{move.table.name}  was rolled back, and stands where these moves begin; afterwards the rollback can no "
-        "longer be undone with: tidegate undo-rollback"
-        for move in proposed
-        if move.held is not None
-    )
-
-
-def _format_partitions(offsets: dict[int, int]) -> str:
-    more = len(offsets) - MAX_NAMED_PARTITIONS
-    named = json.dumps(dict(sorted(offsets.items())[:MAX_NAMED_PARTITIONS]))
-    return named if more <= 0 else f"{named} and {format_count(more, 'partition')} more"
-
-
-def format_unpublished(proposed: list[TableMove]) -> str:
-    """Staged batches that a rebase gives up; empty without one."""
-    return "\n".join(
-        f"{move.table.name}  batch={move.last_unpublished_batch} is staged and not published: nothing of it will be, "
-        "unless you publish it first"
-        for move in proposed
-        if move.last_unpublished_batch
-    )
-
-
-def format_old_topics(pipeline: str, proposed: list[TableMove]) -> str:
-    """What stays of topics that were deleted and created again; empty without one."""
-    lines = []
+def format_consequences(pipeline: str, proposed: list[TableMove]) -> Iterator[str]:
+    """Yield what else the moves do: topics that are not read any more, rollbacks that they answer, batches given up."""
+    for move in proposed:
+        for topic, offsets in sorted(move.before.offsets.items()):
+            if topic not in move.after.offsets:
+                more = len(offsets) - MAX_NAMED_PARTITIONS
+                named = json.dumps(dict(sorted(offsets.items())[:MAX_NAMED_PARTITIONS]))
+                position = named if more <= 0 else f"{named} and {format_count(more, 'partition')} more"
+                yield f"{move.table.name}  topic={topic} is not read any more: position={position} of it is forgotten"
+    for move in proposed:
+        if move.held is not None:
+            yield (
+                f"{move.table.name}  was rolled back, and stands where these moves begin; afterwards the rollback can "
+                "no longer be undone with: tidegate undo-rollback"
+            )
+    for move in proposed:
+        if move.last_unpublished_batch:
+            yield (
+                f"{move.table.name}  batch={move.last_unpublished_batch} is staged and not published: nothing of it "
+                "will be, unless you publish it first"
+            )
     for old in (old for move in proposed for old in move.old_topics):
         rows = "" if old.rows is None else f" rows={old.rows}"
-        lines.append(
+        yield (
             f"{old.table}  topic={old.topic} was deleted and created again: topic_id={old.found} "
             f"recorded={old.recorded}; the table keeps the rows that it has{rows}"
         )
         if old.dead_letters:
-            lines.append(
+            yield (
                 f"{old.table}  dead_letters={old.dead_letters} of the old topic wait and stay; no flush removes them; "
                 f"look at them with: tidegate dead-letters {pipeline}"
             )
-    return "\n".join(lines)

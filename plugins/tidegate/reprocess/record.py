@@ -1,11 +1,12 @@
 """record: records of the log as they lie there, and what the decoder makes of them for each table. Changes nothing."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, RetryLater
 from tidegate.flush.stage_request import build_stage_job, build_stage_table
+from tidegate.formats.registry import decode_text
 from tidegate.jobs.stage_outcome import FieldExplanation, RecordExplanation
 from tidegate.model.batch import Plan, PlannedBatch
 from tidegate.model.kafka_log import KafkaRecord, Log
@@ -13,11 +14,13 @@ from tidegate.model.offsets import MAX_OFFSET, MAX_PARTITION, Ranges, format_nam
 from tidegate.ports.session import Session
 from tidegate.reprocess.proposed_action import ProposedAction
 from tidegate.spec.table import Table
+from tidegate.spec.time_text import format_time_ms
 from tidegate.table.log import list_row_topics
 from tidegate.table.scratch import ScratchKind, open_scratch_table
 from tidegate.table.session import select_tables
 
 MAX_RECORDS = 20  # of those around a place
+MAX_SHOWN_CHARACTERS = 2000  # of a key, a value or a header
 MAX_SPAN = 10_000  # offsets of a partition that one job reads for the places in them
 
 
@@ -220,6 +223,78 @@ def _ask_decoder(session: Session, table: Table, log: Log, ranges: Ranges, **ask
     if answer is None:
         raise RetryLater(f"pipeline={pipeline.name} table={table.name} {ranges}: Spark left no answer; run it again")
     return answer
+
+
+# ---- records and verdicts in words; an outline is without content
+
+
+def describe_record(record: KafkaRecord) -> dict[str, Any]:
+    """Plain data; bytes that are no text stand as hex under another name."""
+    return {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": format_time_ms(record.timestamp_ms),
+        **_describe_bytes("key", record.key),
+        **_describe_bytes("value", record.value),
+        "headers": [{"name": name, **_describe_bytes("value", value)} for name, value in record.headers],
+    }
+
+
+def _describe_bytes(name: str, data: bytes | None) -> dict[str, str | None]:
+    text = None if data is None else decode_text(data)
+    return {name: text} if data is None or text is not None else {name: None, f"{name}_hex": data.hex()}
+
+
+def format_record(record: KafkaRecord) -> str:
+    return _format_parts(record, _format_bytes)
+
+
+def outline_record(record: KafkaRecord) -> str:
+    """Where the record is and how long its parts are, without content."""
+    return _format_parts(record, lambda data: "none" if data is None else f"{len(data)} bytes")
+
+
+def _format_parts(record: KafkaRecord, format_part: Callable[[bytes | None], str]) -> str:
+    at = format_time_ms(record.timestamp_ms)
+    lines = [f"topic={record.topic} partition={record.partition} offset={record.offset} timestamp={at}"]
+    parts = [("key", record.key), ("value", record.value), *((f"header {n}", value) for n, value in record.headers)]
+    return "\n".join([*lines, *(f"  {name}: {format_part(data)}" for name, data in parts)])
+
+
+def _format_bytes(data: bytes | None) -> str:
+    if data is None:
+        return "none"
+    text = decode_text(data)
+    data_text = f"hex {data.hex()}" if text is None else text
+    more = f"... ({len(data)} bytes)" if len(data_text) > MAX_SHOWN_CHARACTERS else ""
+    return data_text[:MAX_SHOWN_CHARACTERS] + more
+
+
+def format_verdict(verdict: Verdict) -> str:
+    if verdict.is_bad:
+        lines = [f"{verdict.table}: cannot be decoded: {verdict.reason}"]
+    else:
+        operation = {"d": "delete", None: "none"}.get(verdict.operation, "row")
+        lines = [f"{verdict.table}: decodes: {verdict.fate or 'no record'}, {operation} {verdict.row or ''}".rstrip()]
+    return "\n".join([*lines, *(f"  {_format_field(field)}" for field in verdict.fields)])
+
+
+def outline_verdict(verdict: Verdict) -> str:
+    """Why a record is bad, by the types of its fields, without content."""
+    lines = [f"{verdict.table}: cannot be decoded: {verdict.reason}"]
+    fields = [f"{field.part} {field.name}: expected {field.type} ({_format_mark(field)})" for field in verdict.fields]
+    return "\n".join([*lines, *(f"  {line}" for line in fields)])
+
+
+def _format_field(field: FieldExplanation) -> str:
+    value = "nothing" if field.found is None else field.found
+    return f"{field.part} {field.name}: expected {field.type}, got {value} ({_format_mark(field)})"
+
+
+def _format_mark(field: FieldExplanation) -> str:
+    mark = {True: "ok", False: "refused", None: "not known"}[field.accepted]
+    return f"{mark}: {field.reason}" if field.reason else mark
 
 
 # ---- the action look

@@ -17,7 +17,6 @@ from tidegate.reprocess.proposed_action import ActionPart, ProposedAction
 from tidegate.reprocess.verify import (
     UTC_CONF,
     WHOLE,
-    Comparison,
     LogComparison,
     Verification,
     compare,
@@ -35,16 +34,15 @@ def repair_table(session: Session, shown: Verification, by: str) -> None:
     `RetryLater` if the table has changed since; `GiveUp` if its rows cannot be written so.
     """
     with read_log_again(session, shown.table, WHOLE) as (work, staged, tail):
-        comparison = compare(work, staged, tail)
-        found = comparison.verification
+        found, values = compare(work, staged, tail)
         if found.differences != shown.differences or count_differences(found) != count_differences(shown):
             raise RetryLater(f"{work.prefix}: the table has changed since its differences were shown; verify it again")
-        head = _publish_repair(work, staged, comparison, by)
+        head = _publish_repair(work, staged, found, values, by)
         table = work.table.refresh()
         # later snapshots hold rows of later records
         own_state = replace(table.require_state(), snapshot_id=head.snapshot_id)
         repaired = replace(work, table=replace(table, state=own_state))
-        verification = compare(repaired, staged, tail).verification
+        verification, _ = compare(repaired, staged, tail)
     keep_verification(repaired, verification)
     if verification.wrong:
         raise GiveUp(
@@ -54,10 +52,10 @@ def repair_table(session: Session, shown: Verification, by: str) -> None:
         )
 
 
-def _publish_repair(work: LogComparison, staged: StagedBatch, comparison: Comparison, by: str) -> Head:
+def _publish_repair(
+    work: LogComparison, staged: StagedBatch, found: Verification, values: Mapping[str, Any], by: str
+) -> Head:
     table = work.table
-    found = comparison.verification
-    values = comparison.values
     written = [name for name in values["written"] if name not in values["columns"]]
     if written:
         raise GiveUp(
@@ -123,23 +121,13 @@ def propose_repair(session: Session, verifications: Sequence[Verification]) -> P
                 "tables with --table"
             )
     return ProposedAction(
-        preview="\n".join(map(_format_repair, verifications)),
-        subject={"pipeline": session.pipeline.name},
-        parts=tuple(
-            ActionPart(
-                table=verification.table,
-                facts=verification.to_dict(),
-                perform=partial(repair_table, session, verification),
-            )
-            for verification in verifications
+        preview="\n".join(
+            f"{it.table}: {format_count(it.missing, 'row')} would be inserted, {it.different} changed and {it.surplus} "
+            "deleted"
+            for it in verifications
         ),
+        subject={"pipeline": session.pipeline.name},
+        parts=tuple(ActionPart(it.table, it.to_dict(), partial(repair_table, session, it)) for it in verifications),
         question="Write these rows?",
         success_message="they were written; every key that the log tells of is equal now",
-    )
-
-
-def _format_repair(verification: Verification) -> str:
-    return (
-        f"{verification.table}: {format_count(verification.missing, 'row')} would be inserted, "
-        f"{verification.different} changed and {verification.surplus} deleted"
     )

@@ -13,8 +13,8 @@ from tidegate.errors import (
     GiveUp,
     PositionLost,
     RetryLater,
-    TidegateError,
     join_failures,
+    try_tables,
 )
 from tidegate.flush.stage_request import build_stage_job, build_stage_table
 from tidegate.flush.staged import add_lacking_columns, read_staged_batch
@@ -162,17 +162,11 @@ def replay_dead_letters(
     refuse_history(session.pipeline, chosen_tables, "replay")
     refuse_truncates(session.pipeline, "replay")
     check_homes(session)
-    results = list[ReplayResult]()
-    failures = list[TidegateError]()
-    for table in chosen_tables:
-        try:
-            result = _replay_table(Replay(TableSession(tolerant, table), letter_filter, report=report))
-        except (GiveUp, RetryLater) as failure:
-            failures.append(failure)
-            continue
-        results += [result] if result is not None else []
+    works = {it.name: Replay(TableSession(tolerant, it), letter_filter, report=report) for it in chosen_tables}
+    replayed, failures = try_tables(works, lambda name: _replay_table(works[name]))
+    results = [result for result in replayed if result is not None]
     if failures:
-        raise join_failures(failures, tuple(results))
+        raise join_failures(failures.values(), tuple(results))
     return results
 
 

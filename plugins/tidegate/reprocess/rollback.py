@@ -229,7 +229,6 @@ def propose_answer(session: Session, answer: Answer, table: str | None = None) -
             ActionPart(
                 table=proposal.move.table.name,
                 facts={
-                    "table": proposal.move.table.name,
                     "partitions": [
                         {"topic": part.topic, "partition": part.partition, "held": part.after, "recorded": part.before}
                         for part in proposal.undone_moves
@@ -248,7 +247,6 @@ def propose_answer(session: Session, answer: Answer, table: str | None = None) -
 def _describe_undo(undo: ProposedUndo) -> dict[str, Any]:
     rollback = undo.rollback
     return {
-        "table": undo.table.name,
         "snapshot_id": str(rollback.current_snapshot_id),
         "goes_to_snapshot_id": str(rollback.tagged_snapshot_id),
         "rows": rollback.rows_now,

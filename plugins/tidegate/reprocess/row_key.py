@@ -54,17 +54,14 @@ def _read_value(text: str, path: KeyPath, value: Any, kind: DataType) -> Any:
         return value
     if kind.name in FRACTIONS and value in NOT_FINITE:
         return value
-    read_value = _read_number(value, kind) if _is_number_type(kind) else _read_other(value, kind.name)
+    is_number = kind.decimal is not None or kind.name in WHOLE_NUMBERS or kind.name in FRACTIONS
+    read_value = _read_number(value, kind) if is_number else _read_other(value, kind.name)
     if read_value is None:
         column = ".".join(path)
         raise ConfigurationError(
             f"KEY={_cut(text)}: column={column} takes a {kind.name}; write it as JSON has it, and verify shows it"
         )
     return read_value
-
-
-def _is_number_type(kind: Primitive) -> bool:
-    return kind.decimal is not None or kind.name in WHOLE_NUMBERS or kind.name in FRACTIONS
 
 
 def _read_number(value: Any, kind: Primitive) -> int | float | str | None:
@@ -139,7 +136,10 @@ def _read_struct(text: str, path: KeyPath, value: Any, kind: Struct) -> dict[str
 
 def render_of_staged_key(sql: Sql, table: Table, key: Mapping[str, Any]) -> str:
     """Return the condition that a staged `key` is this one."""
-    paths = [(_find_staged_path(table, leaf), leaf) for leaf in list_key_leaves(table)]
+    paths = []
+    for leaf in list_key_leaves(table):
+        field = find_key_field(table, leaf[0])
+        paths.append((("key", *leaf[1:]) if field is None else ("key", field, *leaf[1:]), leaf))
     return sql.render("explain_of_key", paths=paths, **_list_key_values(table, key))
 
 
@@ -156,8 +156,3 @@ def _list_key_values(table: Table, key: Mapping[str, Any]) -> dict[str, str]:
         "key_text": json.dumps(key),
         "key_type": ", ".join(f"{quote(c.name)} {format_type(parse_type(c.type))}" for c in columns),
     }
-
-
-def _find_staged_path(table: Table, leaf: KeyPath) -> KeyPath:
-    field = find_key_field(table, leaf[0])
-    return ("key", *leaf[1:]) if field is None else ("key", field, *leaf[1:])

@@ -140,7 +140,7 @@ def verify_table(session: Session, name: str, sample_per_million: int = WHOLE) -
     3. Compare the rows of buckets that differ.
     """
     with read_log_again(session, name, sample_per_million) as (work, staged, tail):
-        verification = compare(work, staged, tail).verification
+        verification, _ = compare(work, staged, tail)
     keep_verification(work, verification)
     return verification
 
@@ -330,16 +330,11 @@ def _add_limits(work: LogComparison, staged: StagedBatch, tail: StagedBatch | No
     return replace(work, limits=tuple(limits))
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """What was found, and the values of statements about the differing buckets."""
+def compare(work: LogComparison, staged: StagedBatch, tail: StagedBatch | None) -> tuple[Verification, dict[str, Any]]:
+    """Compare the table at its snapshot with what is staged of the log.
 
-    verification: Verification
-    values: dict[str, Any]
-
-
-def compare(work: LogComparison, staged: StagedBatch, tail: StagedBatch | None) -> Comparison:
-    """Compare the table at its snapshot with what is staged of the log."""
+    Return what was found, and the values of statements about the differing buckets.
+    """
     values = build_values(work, staged, tail)
     sql = work.table.sql
     if staged.counts.dead_lettered:
@@ -369,7 +364,7 @@ def compare(work: LogComparison, staged: StagedBatch, tail: StagedBatch | None) 
         differences=tuple(differences[:MAX_DIFFERENCES]),
         **{**counts, "equal": counts["equal"] + checksums["equal"]},
     )
-    return Comparison(verification, values)
+    return verification, values
 
 
 def build_values(work: LogComparison, staged: StagedBatch, tail: StagedBatch | None) -> dict[str, Any]:

@@ -21,8 +21,7 @@ from tidegate.monitoring.reports import PipelineRow
 from tidegate.monitoring.runbook import describe_state
 from tidegate.monitoring.status import read_backfills
 from tidegate.ports.session import Session
-from tidegate.reprocess.record import parse_neighbourhood, read_records_around
-from tidegate.reprocess.skip import describe_record
+from tidegate.reprocess.record import describe_record, parse_neighbourhood, read_records_around
 from tidegate.spec.time_text import format_moment
 from tidegate.table.session import expand_template
 

@@ -7,7 +7,7 @@ import pytest
 from fakes import BAD, Crash, World, build_pipeline, build_table
 from tidegate.flush.flush import flush
 from tidegate.monitoring.details import format_dead_letter
-from tidegate.reprocess.rebase import format_old_topics, propose_moves, propose_rebase
+from tidegate.reprocess.rebase import format_consequences, propose_moves, propose_rebase
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import Errors
@@ -152,7 +152,7 @@ def test_rebase_preview_names_the_rows_and_dead_letters_of_the_old_topic_that_st
     proposals = propose_moves(world.open_session(build_tolerant_pipeline()), "earliest")
     (old,) = proposals[0].old_topics
     assert (old.topic, old.recorded, old.found, old.dead_letters, old.rows) == ("orders", "topic-1", "topic-2", 2, 2)
-    text = format_old_topics("shop", proposals)
+    text = "\n".join(format_consequences("shop", proposals))
     for part in ("topic=orders", "topic_id=topic-2", "recorded=topic-1", "rows=2", "dead_letters=2"):
         assert part in text
     assert "dead-letters shop" in text

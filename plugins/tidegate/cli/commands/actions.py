@@ -11,8 +11,11 @@ from tidegate.ports.session import Session
 from tidegate.reprocess.proposed_action import ProposedAction
 from tidegate.reprocess.record import (
     RecordAddress,
+    describe_record,
     explain_record,
     format_outline,
+    format_record,
+    format_verdict,
     outline_records,
     parse_address,
     parse_neighbourhood,
@@ -20,7 +23,6 @@ from tidegate.reprocess.record import (
     read_records_around,
 )
 from tidegate.reprocess.request import propose_action
-from tidegate.reprocess.skip import describe_record, format_record, format_verdict
 from tidegate.reprocess.upgrade import propose_upgrade
 from tidegate.settings import find_user
 

@@ -15,7 +15,7 @@ from tidegate.model.backfill import Backfill, TableBackfill
 from tidegate.model.kafka_log import KafkaRecord
 from tidegate.model.offsets import Ranges
 from tidegate.reprocess.backfill_plan import ProposedBackfill
-from tidegate.reprocess.skip import format_record
+from tidegate.reprocess.record import format_record
 
 ROOT = Path(__file__).parents[4]
 MESSAGE = "look at it with: tidegate record mid --at shop.mid:0:1; or: tidegate skip mid --at shop.mid:0:1"

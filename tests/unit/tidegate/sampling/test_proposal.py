@@ -16,7 +16,7 @@ from tidegate.config.parsing.yaml_document import render_flow
 from tidegate.config.pipeline_file import load_pipeline
 from tidegate.errors import GiveUp
 from tidegate.model.kafka_log import KafkaRecord
-from tidegate.reprocess.skip import describe_record, format_record
+from tidegate.reprocess.record import describe_record, format_record
 from tidegate.sampling.proposal import ProposedTable, propose_table, propose_tables
 from tidegate.sampling.recognition import look_at
 from tidegate.sampling.samples import TopicSample
