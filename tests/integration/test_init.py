@@ -509,9 +509,9 @@ def test_dry_run_shows_what_a_flush_would_make_of_ten_records_and_writes_nothing
     workbench.produce(topic, ({"id": 4}, "poison"), ({"id": 1}, None, {"partition": 1}))
     process = init(workbench, topic, "--dry-run")
     assert process.returncode == 0, process.stderr
-    assert f"{topic}:0:1 cannot be decoded: " in process.stdout
-    assert f"{topic}:1:2 delete" in process.stdout
-    assert f"{topic}:0:0 row " in process.stdout
+    assert f"{topic}:0:1 lake.shop.t bad: " in process.stdout
+    assert f"{topic}:1:2 lake.shop.t delete" in process.stdout
+    assert f"{topic}:0:0 lake.shop.t row " in process.stdout
     assert "2026-01-01" in process.stdout
     assert "nothing was written" in process.stdout
     assert not list((workbench.include / "pipelines").iterdir())

@@ -32,6 +32,10 @@ class SettingReport:
     target: str = ""
     reason: str = ""
 
+    @property
+    def text(self) -> str:
+        return ": ".join(filter(None, (self.name, self.target, self.reason)))
+
 
 class SettingsLedger:
     """The settings of one connector, or those below a prefix, and what became of each. Reading a setting notes nothing.

@@ -67,9 +67,11 @@ def find_position(source: PositionSource, draft: Draft, world: World) -> Connect
             "(PUT /connectors/NAME/stop), and run the command again",
         )
     offsets = group_state.offsets
-    refusal = _refuse_offsets(group, offsets, log, world, isolation)
-    if refusal is not None:
-        return refusal
+    open_transaction = _find_open_transaction(offsets, log, world) if isolation == READ_COMMITTED else ""
+    refusal = open_transaction or _find_lost(group, offsets, log)
+    if refusal:
+        state = PositionState.PENDING if open_transaction else PositionState.LOST
+        return ConnectorPosition(state=state, group=group, reason=refusal)
     missing = ", ".join(f"{t} {p}" for t, p, _ in iterate_offsets(log.end) if get_offset(offsets, t, p) is None)
     text = f"; it had committed nothing in: {missing}" if missing else ""
     # where the sink would begin
@@ -88,14 +90,6 @@ def _choose_group(source: PositionSource, world: World, topics: tuple[str, ...])
     chosen_group = next((group for group, state in states.items() if state.offsets), source.groups[0])
     # it counts as running if any of the groups is
     return chosen_group, GroupState(max(state.members for state in states.values()), states[chosen_group].offsets)
-
-
-def _refuse_offsets(group: str, offsets: Offsets, log: Log, world: World, isolation: str) -> ConnectorPosition | None:
-    open_transaction = _find_open_transaction(offsets, log, world) if isolation == READ_COMMITTED else ""
-    if open_transaction:
-        return ConnectorPosition(state=PositionState.PENDING, group=group, reason=open_transaction)
-    lost_partitions = _find_lost(group, offsets, log)
-    return ConnectorPosition(state=PositionState.LOST, group=group, reason=lost_partitions) if lost_partitions else None
 
 
 def _find_open_transaction(offsets: Offsets, log: Log, world: World) -> str:

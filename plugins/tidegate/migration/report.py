@@ -40,6 +40,10 @@ def describe_import(
 ) -> dict[str, Any]:
     """Plain data; `problems` come from `validate`, `is_in_file`: catalogs.yaml already has the catalog."""
     draft = translation.draft
+    holds: dict[str, list[str]] = {}
+    for connection in draft.connections:
+        holds.setdefault(connection.id, []).append(connection.content)
+    differences = [setting.text for setting in translation.settings if setting.outcome == SettingOutcome.TO_CHECK]
     return {
         "kind": str(translation.kind),
         "connector": translation.connector,
@@ -47,40 +51,25 @@ def describe_import(
         "file": format_pipeline_file(translation),
         "catalog": {"name": draft.catalog_name, "file": format_catalog_entry(draft), "declared": is_in_file},
         "settings": [asdict(setting) | {"outcome": str(setting.outcome)} for setting in translation.settings],
-        "connections": _describe_connections(draft),
+        "connections": [
+            {"connection": name, "variable": name_variable(name), "holds": texts} for name, texts in holds.items()
+        ],
         "position": asdict(position) | {"state": str(position.state), "repeats": translation.position.repeats},
         "to_fill_in": list(dict.fromkeys(draft.to_fill_in)),
-        "to_check": list(dict.fromkeys([*draft.to_check, *_list_differences(translation.settings)])),
+        "to_check": list(dict.fromkeys([*draft.to_check, *differences])),
         "problems": list(problems),
     }
-
-
-def _list_differences(settings: Iterable[SettingReport]) -> list[str]:
-    changed = [each for each in settings if each.outcome == SettingOutcome.TO_CHECK]
-    return [": ".join(filter(None, (each.name, each.target, each.reason))) for each in changed]
-
-
-def _describe_connections(draft: Draft) -> list[dict[str, Any]]:
-    holds: dict[str, list[str]] = {}
-    for connection in draft.connections:
-        holds.setdefault(connection.id, []).append(connection.content)
-    return [{"connection": name, "variable": name_variable(name), "holds": texts} for name, texts in holds.items()]
 
 
 def format_translation(data: dict[str, Any], settings: tuple[SettingReport, ...]) -> str:
     """For people, without the files."""
     position = data["position"]
-    connections = data["connections"]
     lines = [f"{data['connector'] or data['pipeline']}: {data['kind']}", ""]
     for outcome in (SettingOutcome.NOT_MAPPED, SettingOutcome.MAPPED, SettingOutcome.NOT_NEEDED):
-        parts = [(each.name, each.target, each.reason) for each in settings if each.outcome == outcome]
-        texts = (_wrap(": ".join(filter(None, texts_of_setting))) for texts_of_setting in parts)
-        lines += [f"{outcome} ({format_count(len(parts), 'setting')})", *texts, ""]
+        texts = [_wrap(setting.text) for setting in settings if setting.outcome == outcome]
+        lines += [f"{outcome} ({format_count(len(texts), 'setting')})", *texts, ""]
     lines += ["connections to create, in Airflow or as a variable of the environment"]
-    lines += [
-        _wrap(f"{connection['connection']} ({connection['variable']}): {'; '.join(connection['holds'])}")
-        for connection in connections
-    ]
+    lines += [_wrap(f"{it['connection']} ({it['variable']}): {'; '.join(it['holds'])}") for it in data["connections"]]
     lines += ["", f"position: {position['state']}", _wrap(position["reason"])]
     lines += [_wrap(f"{table}: valid through {at}") for table, at in position["valid_through"].items()]
     lines += [_wrap(position["repeats"])] if position["repeats"] else []

@@ -22,7 +22,7 @@ from tidegate.connections import Resolve, read_connection_from_env
 from tidegate.errors import ConfigurationError
 from tidegate.model.counts import format_count
 from tidegate.model.kafka_log import KafkaRecord
-from tidegate.reprocess.record import RecordAddress, outline_records
+from tidegate.reprocess.record import RecordAddress, Verdict, format_outline, outline_records
 from tidegate.sampling.proposal import ProposedTable, propose_tables
 from tidegate.sampling.samples import SampleLimits
 from tidegate.settings import find_include_folder, format_path, read_command_name
@@ -37,6 +37,7 @@ DEFAULT_REGISTRY = "schema_registry_default"
 MAX_SHOWN_TOPICS = 30
 NAME_LENGTH = 60
 ROWS = 10
+Rows = list[tuple[RecordAddress, Verdict]]
 
 
 def run_init(args: argparse.Namespace) -> int:
@@ -44,7 +45,7 @@ def run_init(args: argparse.Namespace) -> int:
     include = find_include_folder()
     answers = read_answers(args, include, read_connection_from_env)
     proposal, text, warnings = propose(args, answers, include)
-    rows = list[dict[str, Any]]()
+    rows: Rows = []
     question = "Show ten rows as a flush decodes them, by Spark?"
     is_asked = sys.stdin.isatty() and not args.yes and not args.json and not args.print
     if args.dry_run or (is_asked and is_yes(ask(question, "no"))):
@@ -220,20 +221,18 @@ def check_formats(tables: Sequence[ProposedTable]) -> None:
 
 def decode_newest_records(
     include: Path, proposal: ProposedPipeline, text: str, resolve: Resolve, report: Callable[[str], None]
-) -> list[dict[str, Any]]:
-    """What a flush would make of the newest records: place, table, fate, row and reason of each."""
+) -> Rows:
+    """What a flush would make of the newest records."""
     share = max(1, ROWS // len(proposal.tables))
-    rows = list[dict[str, Any]]()
+    rows: Rows = []
     with open_trial(include, proposal.name, text) as trial:
         session = assemble_pipeline(trial, proposal.name, resolve)
         for table in proposal.tables:
             chosen_records = choose_records(table, share)
             report(f"decoding {format_count(len(chosen_records), 'record')} for table={table.name} with Spark")
             places = [RecordAddress(record.topic, record.partition, record.offset) for record in chosen_records]
-            for at, verdicts in outline_records(session, places, table.name).items():
-                for verdict in verdicts:
-                    outcome = {"operation": verdict.operation, "row": verdict.row, "reason": verdict.reason}
-                    rows.append({**at._asdict(), "table": verdict.table, **outcome})
+            outlines = outline_records(session, places, table.name)
+            rows += [(at, verdict) for at, verdicts in outlines.items() for verdict in verdicts]
     return rows
 
 
@@ -247,7 +246,7 @@ def choose_records(table: ProposedTable, number: int) -> list[KafkaRecord]:
 
 
 def describe(
-    answers: Answers, proposal: ProposedPipeline, text: str, warnings: tuple[str, ...], rows: list[dict[str, Any]]
+    answers: Answers, proposal: ProposedPipeline, text: str, warnings: tuple[str, ...], rows: Rows
 ) -> dict[str, Any]:
     return {
         "pipeline": answers.name,
@@ -257,7 +256,10 @@ def describe(
         "tables": [_describe_table(table) for table in proposal.tables],
         "checks": [check._asdict() for check in proposal.checks],
         "yaml": text,
-        "rows": rows,
+        "rows": [
+            {**at._asdict(), **{name: getattr(verdict, name) for name in ("table", "operation", "row", "reason")}}
+            for at, verdict in rows
+        ],
     }
 
 
@@ -277,22 +279,14 @@ def _describe_table(table: ProposedTable) -> dict[str, Any]:
     }
 
 
-def format_summary(
-    answers: Answers, proposal: ProposedPipeline, warnings: tuple[str, ...], rows: list[dict[str, Any]]
-) -> str:
+def format_summary(answers: Answers, proposal: ProposedPipeline, warnings: tuple[str, ...], rows: Rows) -> str:
     lines = list[str]()
     for table in proposal.tables:
         key = f"key {', '.join(table.key.fields)}" if table.key.fields else "no key"
         mode = "upsert and delete" if table.is_keyed else "append"
         description = f"{table.value.format.name}, {key}, {format_count(len(table.value.columns), 'column')}, {mode}"
         lines.append(f"{table.sample.topic} -> {table.name}: {description}; {table.sample.size}")
-    for row in rows:
-        place = f"{row['topic']}:{row['partition']}:{row['offset']}"
-        if row["reason"]:
-            lines.append(f"  {place} cannot be decoded: {row['reason']}")
-            continue
-        operation = {"d": "delete", None: "nothing"}.get(row["operation"], "row")
-        lines.append(f"  {place} {operation} {row['row'] or ''}".rstrip()[:MAX_ROW_CHARACTERS])
+    lines += [f"  {format_outline(at, verdict)}"[:MAX_ROW_CHARACTERS] for at, verdict in rows]
     lines += [f"warning: {warning}" for warning in warnings]
     lines.append(f"validate accepts {format_path(answers.path)}")
     checks = proposal.checks

@@ -13,7 +13,7 @@ from tidegate.ports.session import Session
 from tidegate.reprocess.backfill_plan import parse_request
 from tidegate.reprocess.explain import explain_tables, format_answer
 from tidegate.reprocess.repair import propose_repair
-from tidegate.reprocess.verify import WHOLE, Difference, Verification, verify_table
+from tidegate.reprocess.verify import WHOLE, Verification, verify_table
 from tidegate.table.session import select_tables
 
 
@@ -57,17 +57,12 @@ def _show_or_repair(
 def _format_result(verification: Verification) -> str:
     lines = [f"{verification.table}: {format_counts(verification.to_dict())}"]
     lines += [f"  {describe_limits(verification.limits)}"] if verification.unknowable else []
-    return "\n".join([*lines, *(f"  {_format_difference(entry)}" for entry in verification.differences)])
-
-
-def _format_difference(difference: Difference) -> str:
-    column = "" if difference.column is None else f" {difference.column}"
-    values = " ".join(f"{side}={_format_value(getattr(difference, side))}" for side in ("table", "log"))
-    return f"{difference.kind} {make_line_printable(difference.key)}{column}: {values}"
-
-
-def _format_value(text: str | None) -> str:
-    return "NULL" if text is None else make_line_printable(text)
+    for difference in verification.differences:
+        column = "" if difference.column is None else f" {difference.column}"
+        texts = {"table": difference.table, "log": difference.log}
+        sides = (f"{side}={'NULL' if text is None else make_line_printable(text)}" for side, text in texts.items())
+        lines.append(f"  {difference.kind} {make_line_printable(difference.key)}{column}: {' '.join(sides)}")
+    return "\n".join(lines)
 
 
 def run_explain(args: argparse.Namespace) -> int:

@@ -10,7 +10,12 @@ from tidegate.migration.draft import Draft, PositionSource, SettingsLedger, Tran
 from tidegate.migration.kafka_connect.catalog_settings import escape_variables
 from tidegate.migration.kafka_connect.converters import plan_converter
 from tidegate.migration.kafka_connect.iceberg_sink import find_connect_group, find_reset
-from tidegate.migration.kafka_connect.table_settings import complete_records, format_milliseconds, note_new_fields
+from tidegate.migration.kafka_connect.table_settings import (
+    complete_records,
+    declare_disjoint_keys,
+    format_milliseconds,
+    note_new_fields,
+)
 from tidegate.migration.kafka_connect.worker_settings import note_worker_settings, plan_topics, start_draft
 from tidegate.migration.transforms.record_plan import RecordPlan, compute
 from tidegate.migration.transforms.single_message_transforms import plan_transforms
@@ -229,11 +234,7 @@ def _plan_tables(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, topics:
     for index, (name, feeding) in enumerate(tables.items()):
         entries.append({"name": name} | ({"topics": feeding} if len(topics) > 1 else {}))
         if len(feeding) > 1 and (ledger.is_true("upsertEnabled") or ledger.is_true("deleteEnabled")):
-            entries[-1]["disjoint_keys"] = True
-            draft.check(
-                ("tables", index, "disjoint_keys"),
-                "Several topics feed this table: make sure that no two have the same key, or write by-topic.",
-            )
+            declare_disjoint_keys(draft, entries[-1], index)
     return entries
 
 

@@ -10,6 +10,7 @@ from tidegate.migration.kafka_connect.catalog_settings import choose_catalog_nam
 from tidegate.migration.kafka_connect.converters import plan_converter
 from tidegate.migration.kafka_connect.table_settings import (
     complete_records,
+    declare_disjoint_keys,
     format_milliseconds,
     note_new_fields,
     parse_partitions,
@@ -36,6 +37,10 @@ WITHOUT_MEANING = {
     "iceberg.tables.schema-case-insensitive": "names are compared without case",
 }
 ICEBERG_WORD = SPARK_DESTINATION.name  # the name of a catalog that the sink gives none
+HADOOP_SETTINGS = (
+    "Hadoop's settings: give Spark what it needs of them in spark.conf, as spark.hadoop.*; PyIceberg needs the store's "
+    "settings in catalogs.yaml"
+)
 IDENTIFIERS = (
     "the sink appends: the columns became identifier fields of the table, and no key; to keep one row for each key, "
     "remove the older rows of each key from it, and set source.key.fields with upsert: true"
@@ -48,7 +53,10 @@ def translate_iceberg_sink(config: ConnectorConfig, choices: Choices, world: Wor
     catalog = choices.catalog or choose_catalog_name(ledger.get("iceberg.catalog", ICEBERG_WORD))
     draft = start_draft(config.name, choices, f"Imported from {config.name}: {config.kind}", catalog)
     note_worker_settings(ledger, draft)
-    _note_catalog(ledger, draft)
+    plan_catalog(ledger.below("iceberg.catalog."), draft)
+    ledger.map("iceberg.catalog", f"catalogs.yaml: {draft.catalog_name}")
+    for name in (*ledger.list_names("iceberg.hadoop."), *ledger.list_names("iceberg.hadoop-conf-dir")):
+        ledger.refuse(name, HADOOP_SETTINGS)
     topics = plan_topics(ledger, draft, choices, world)
     plan_converter(ledger, draft, plan, "value")
     ledger.drop_below("key.converter", "the sink does not read the record's key")
@@ -70,14 +78,6 @@ def translate_iceberg_sink(config: ConnectorConfig, choices: Choices, world: Wor
     return Translation(
         kind=config.kind, connector=config.name, draft=draft, settings=ledger.list_reports(), position=position
     )
-
-
-def _note_catalog(ledger: SettingsLedger, draft: Draft) -> None:
-    plan_catalog(ledger.below("iceberg.catalog."), draft)
-    ledger.map("iceberg.catalog", f"catalogs.yaml: {draft.catalog_name}")
-    for name in (*ledger.list_names("iceberg.hadoop."), *ledger.list_names("iceberg.hadoop-conf-dir")):
-        ledger.refuse(name, "Hadoop's settings: give Spark what it needs of them in spark.conf, as spark.hadoop.*; "
-                            "PyIceberg needs the store's settings in catalogs.yaml")  # fmt: skip
 
 
 def _find_control(ledger: SettingsLedger, config: ConnectorConfig) -> ControlTopic:
@@ -156,11 +156,7 @@ def _plan_modes(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, choices:
     topics = draft.data["source"].get("topics", [])
     if upserts and len(topics) != 1:
         for index, table in enumerate(draft.data["tables"]):
-            table["disjoint_keys"] = True
-            draft.check(
-                ("tables", index, "disjoint_keys"),
-                "Several topics feed this table: make sure that no two have the same key, or write by-topic.",
-            )
+            declare_disjoint_keys(draft, table, index)
 
 
 def _plan_cdc_field(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, cdc: str) -> None:

@@ -83,6 +83,15 @@ def complete_records(draft: Draft, plan: RecordPlan, world: World) -> None:
             _complete_growing_table(draft, table, table.get("key", plan.key), world)
 
 
+def declare_disjoint_keys(draft: Draft, table: dict[str, Any], index: int) -> None:
+    """Let several topics feed the table, which the user has to check."""
+    table["disjoint_keys"] = True
+    draft.check(
+        ("tables", index, "disjoint_keys"),
+        "Several topics feed this table: make sure that no two have the same key, or write by-topic.",
+    )
+
+
 def _complete_growing_table(draft: Draft, table: dict[str, Any], key: dict[str, Any], world: World) -> None:
     """Let the layout of an existing table be its own: the file declares no column that it could name."""
     if world.describe_table(table["name"]):
