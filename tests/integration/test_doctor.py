@@ -65,7 +65,7 @@ def ask(workbench: Any, settings: dict[str, str], *names: str, **words: Any) -> 
         "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": settings}),
     }
     resolve = partial(read_connection_from_env, environ=environment)
-    findings = diagnose(workbench.include, resolve, names, **{"is_read_only": True, "seconds": 60, **words}).findings
+    findings = diagnose(workbench.include, resolve, names, **{"is_read_only": True, "seconds": 60, **words})
     assert PASSWORD not in str(findings)
     assert WRONG not in str(findings)
     return findings
@@ -171,11 +171,11 @@ def test_topic_that_was_deleted_and_created_again_is_found_and_no_job_runs(workb
     workbench.pipeline("one", [topic], key=KEY, value=VALUE)
     workbench.produce(topic, ({"id": 1}, {"name": "x"}), ({"id": 2}, {"name": "y"}, {"partition": 1}))
     workbench.drain("one")
-    right = diagnose(workbench.include, workbench.resolve(), is_read_only=True, seconds=60).findings
+    right = diagnose(workbench.include, workbench.resolve(), is_read_only=True, seconds=60)
     assert list_errors(right) == []
     before = workbench.load_iceberg("shop.one").metadata
     workbench.recreate(topic, 2)
-    require_found("topic-recreated", diagnose(workbench.include, workbench.resolve(), seconds=60).findings)
+    require_found("topic-recreated", diagnose(workbench.include, workbench.resolve(), seconds=60))
     assert workbench.load_iceberg("shop.one").metadata == before
 
 
@@ -189,7 +189,7 @@ def test_records_of_the_future_are_found(workbench: Any, stack: Any) -> None:
     soon = int(1000 * (time.time() + 1800))  # brokers refuse what is more than an hour ahead
     producer.produce(topic, b'{"id": 1}', b"{}", partition=1, timestamp=soon)
     assert producer.flush(60) == 0
-    findings = diagnose(workbench.include, workbench.resolve(), is_read_only=True, seconds=60).findings
+    findings = diagnose(workbench.include, workbench.resolve(), is_read_only=True, seconds=60)
     [clock] = [finding for finding in findings if finding.check == "kafka.clock"]
     assert (clock.severity, clock.used_by) == (Severity.WARNING, ("one",))
     ahead = float(clock.cause.partition("ahead_seconds=")[2].split()[0])
@@ -241,14 +241,14 @@ def test_command_says_that_all_is_well(workbench: Any) -> None:
 def test_bigquery_is_looked_at_and_nothing_is_left(workbench: Any, dwh: Any) -> None:
     topic = workbench.topic(2)
     dwh.pipeline("one", [topic], key=KEY, value=VALUE)
-    findings = diagnose(workbench.include, workbench.resolve(), seconds=60).findings
+    findings = diagnose(workbench.include, workbench.resolve(), seconds=60)
     assert list_errors(findings) == []
     assert {finding.check for finding in findings if "project=" in finding.cause} == {
         "catalog.reachable",
         "catalog.commit",
     }
     dwh.sql(f"CREATE SCHEMA {dwh.dataset}")
-    findings = diagnose(workbench.include, workbench.resolve(), seconds=60).findings
+    findings = diagnose(workbench.include, workbench.resolve(), seconds=60)
     assert list_errors(findings) == []
     assert [finding.check for finding in findings if "dry run" in finding.cause] == ["catalog.commit"]
     assert (dwh.tables(), dwh.list_staging_files()) == ([], [])

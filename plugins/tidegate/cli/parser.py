@@ -211,7 +211,6 @@ def add_init(commands: Commands) -> None:
 PROBE_SECONDS = 15.0  # of one server, for `doctor`; those that answer take a tenth of it
 AT_HELP = "the record's place: topic:partition:offset"
 KINDS = ("pipeline", "publication")
-ROLLED_BACK_HELP = "only this table; default: each that was rolled back"
 EPILOG = """exit codes:
   0  done, or nothing to do
   1  refused or failed; the reason is on standard error
@@ -329,57 +328,38 @@ def parse_share(text: str) -> int:
     return per_million
 
 
-def add_rebase(commands: Commands) -> None:
-    text = "move a position by hand; shows what that skips or reads again, and asks"
-    parser = add_command(commands, "rebase", text)
-    add_name(parser)
-    parser.add_argument(
-        "--to",
-        required=True,
-        help='earliest, latest, group, remaining (what is left where records are gone), a time, {"topic": {"0": 42}}',
-    )
-    parser.add_argument("--table", metavar="NAME", help="of this table only; default: of every table")
-    add_confirmation(parser)
+EVERY_TABLE_HELP = "of this table only; default: of every table"
+HELD_HELP = "the table whose batch is held; default: every held one"
+ROLLED_BACK_HELP = "only this table; default: each that was rolled back"
+ACTIONS = {
+    "rebase": ("move a position by hand; shows what that skips or reads again, and asks", EVERY_TABLE_HELP),
+    "upgrade-format": (
+        "raise tables to Iceberg's format 3; shows which engines read it, and asks; there is no way back",
+        EVERY_TABLE_HELP,
+    ),
+    "approve": ("let the next flush publish a batch that is held; shows its diff, and asks", HELD_HELP),
+    "reject": ("keep a held batch back; shows its diff, and asks", HELD_HELP),
+    "undo-rollback": ("make what was rolled back current again; shows it first, and asks", ROLLED_BACK_HELP),
+    "answer-rollback": ("go on from a rolled-back table; shows how first, and asks", ROLLED_BACK_HELP),
+}
 
 
-def add_upgrade_format(commands: Commands) -> None:
-    text = "raise tables to Iceberg's format 3; shows which engines read it, and asks; there is no way back"
-    parser = add_command(commands, "upgrade-format", text)
-    add_name(parser)
-    parser.add_argument("--table", metavar="NAME", help="of this table only; default: of every table")
-    add_confirmation(parser)
-
-
-def add_approval(commands: Commands) -> None:
-    held_help = "the table whose batch is held; default: every held one"
-    text = "let the next flush publish a batch that is held; shows its diff, and asks"
-    approve = add_command(commands, "approve", text)
-    add_name(approve)
-    approve.add_argument("--table", metavar="NAME", help=held_help)
-    add_confirmation(approve)
-    reject = add_command(commands, "reject", "keep a held batch back; shows its diff, and asks")
-    add_name(reject)
-    reject.add_argument("--table", metavar="NAME", help=held_help)
-    reject.add_argument("--skip", action="store_true", help="leave its records out: move the position behind them")
-    add_confirmation(reject)
-
-
-def add_rollback(commands: Commands) -> None:
-    text = "make what was rolled back current again; shows it first, and asks"
-    undo = add_command(commands, "undo-rollback", text)
-    add_name(undo)
-    undo.add_argument("--table", metavar="NAME", help=ROLLED_BACK_HELP)
-    undo.add_argument("--discard-foreign", action="store_true", help="also lose what others wrote since the rollback")
-    add_confirmation(undo)
-    answer = add_command(commands, "answer-rollback", "go on from a rolled-back table; shows how first, and asks")
-    add_name(answer)
-    answer_group = answer.add_mutually_exclusive_group(required=True)
-    answer_group.add_argument(
-        "--rewind", action="store_const", const="rewind", dest="answer", help="read its records again"
-    )
-    answer_group.add_argument("--keep", action="store_const", const="keep", dest="answer", help="go on after them")
-    answer.add_argument("--table", metavar="NAME", help=ROLLED_BACK_HELP)
-    add_confirmation(answer)
+def add_actions(commands: Commands) -> None:
+    parsers = {name: add_command(commands, name, summary) for name, (summary, _) in ACTIONS.items()}
+    for name, parser in parsers.items():
+        add_name(parser)
+        parser.add_argument("--table", metavar="NAME", help=ACTIONS[name][1])
+    text = 'earliest, latest, group, remaining (what is left where records are gone), a time, {"topic": {"0": 42}}'
+    parsers["rebase"].add_argument("--to", required=True, help=text)
+    text = "leave its records out: move the position behind them"
+    parsers["reject"].add_argument("--skip", action="store_true", help=text)
+    text = "also lose what others wrote since the rollback"
+    parsers["undo-rollback"].add_argument("--discard-foreign", action="store_true", help=text)
+    answers = parsers["answer-rollback"].add_mutually_exclusive_group(required=True)
+    answers.add_argument("--rewind", action="store_const", const="rewind", dest="answer", help="read its records again")
+    answers.add_argument("--keep", action="store_const", const="keep", dest="answer", help="go on after them")
+    for parser in parsers.values():
+        add_confirmation(parser)
 
 
 def add_records(commands: Commands) -> None:
@@ -491,6 +471,6 @@ def add_completion(commands: Commands) -> None:
 
 ADDERS = (
     add_init, add_files, add_doctor, add_flush, add_halves, add_run, add_progress, add_live_view, add_verify,
-    add_explain, add_rebase, add_upgrade_format, add_approval, add_rollback, add_records, add_backfill, add_maintain,
-    add_dead_letters, add_publish, add_import, add_schema, add_airflow, add_jars, add_completion,
+    add_explain, add_actions, add_records, add_backfill, add_maintain, add_dead_letters, add_publish, add_import,
+    add_schema, add_airflow, add_jars, add_completion,
 )  # fmt: skip

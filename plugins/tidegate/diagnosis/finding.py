@@ -103,7 +103,6 @@ def format_findings(findings: list[Finding], seconds: float) -> str:
     return "\n".join([*lines, f"{errors} errors, {warnings} warnings, {ok} ok, in {seconds:.1f} s"])
 
 
-PROBE_SECONDS = 15.0  # of one probe; servers that answer take a tenth of it
 MAX_AT_ONCE = 16
 MAX_TEXT_CHARACTERS = 600
 log = logging.getLogger(__name__)
@@ -140,7 +139,7 @@ class Probe:
             self.findings.append(replace(finding, used_by=finding.used_by or tuple(dict.fromkeys(self.used_by))))
 
 
-def run_probes(probes: Mapping[str, Probe], seconds: float = PROBE_SECONDS) -> list[Finding]:
+def run_probes(probes: Mapping[str, Probe], seconds: float) -> list[Finding]:
     """`seconds`: a probe that takes longer ends with an error."""
     slots = threading.Semaphore(MAX_AT_ONCE)
     for probe in probes.values():

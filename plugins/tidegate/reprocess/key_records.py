@@ -84,8 +84,9 @@ def _find_passed(
     for row, ranges in history:
         start, end = ranges.by_topic.get(topic, {}).get(partition, (0, 0))
         if start <= offset < end:
+            known_fate = Passage.PUBLISHED if row["snapshot_id"] in line.staying else Passage.EXPIRED
             found[row["attempt"], row["backfill"]] = Passed(
-                how=_find_passage(line, row["snapshot_id"]),
+                how=Passage.ROLLED_BACK if row["snapshot_id"] in line.gone else known_fate,
                 at_ms=row["published_at_ms"],
                 snapshot_id=row["snapshot_id"],
                 batch=row["batch"],
@@ -110,9 +111,3 @@ def _find_passed(
                 attempt=after.staged_attempt,
             )
     return sorted(found.values(), key=lambda passed: passed.at_ms)
-
-
-def _find_passage(line: SnapshotLine, snapshot_id: int | None) -> Passage:
-    if snapshot_id in line.gone:
-        return Passage.ROLLED_BACK
-    return Passage.PUBLISHED if snapshot_id in line.staying else Passage.EXPIRED

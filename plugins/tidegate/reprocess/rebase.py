@@ -12,7 +12,7 @@ from tidegate.merge.owed import find_known_topic_ids
 from tidegate.model import resource_names
 from tidegate.model.counts import format_count
 from tidegate.model.kafka_log import Log
-from tidegate.model.offsets import MAX_NAMED_PARTITIONS, Offsets, format_offsets, get_offset, iterate_offsets
+from tidegate.model.offsets import Offsets, format_offsets, get_offset, iterate_offsets
 from tidegate.model.ownership import describe_memory
 from tidegate.model.position import Position
 from tidegate.model.table_state import TableState, is_another_cluster
@@ -398,9 +398,7 @@ def format_consequences(pipeline: str, proposed: list[TableMove]) -> Iterator[st
     for move in proposed:
         for topic, offsets in sorted(move.before.offsets.items()):
             if topic not in move.after.offsets:
-                more = len(offsets) - MAX_NAMED_PARTITIONS
-                named = json.dumps(dict(sorted(offsets.items())[:MAX_NAMED_PARTITIONS]))
-                position = named if more <= 0 else f"{named} and {format_count(more, 'partition')} more"
+                position = format_offsets({topic: offsets})
                 yield f"{move.table.name}  topic={topic} is not read any more: position={position} of it is forgotten"
     for move in proposed:
         if move.held is not None:

@@ -277,7 +277,10 @@ def format_verdict(verdict: Verdict) -> str:
     else:
         operation = {"d": "delete", None: "none"}.get(verdict.operation, "row")
         lines = [f"{verdict.table}: decodes: {verdict.fate or 'no record'}, {operation} {verdict.row or ''}".rstrip()]
-    return "\n".join([*lines, *(f"  {_format_field(field)}" for field in verdict.fields)])
+    for field in verdict.fields:
+        value = "nothing" if field.found is None else field.found
+        lines.append(f"  {field.part} {field.name}: expected {field.type}, got {value} ({_format_mark(field)})")
+    return "\n".join(lines)
 
 
 def outline_verdict(verdict: Verdict) -> str:
@@ -285,11 +288,6 @@ def outline_verdict(verdict: Verdict) -> str:
     lines = [f"{verdict.table}: cannot be decoded: {verdict.reason}"]
     fields = [f"{field.part} {field.name}: expected {field.type} ({_format_mark(field)})" for field in verdict.fields]
     return "\n".join([*lines, *(f"  {line}" for line in fields)])
-
-
-def _format_field(field: FieldExplanation) -> str:
-    value = "nothing" if field.found is None else field.found
-    return f"{field.part} {field.name}: expected {field.type}, got {value} ({_format_mark(field)})"
 
 
 def _format_mark(field: FieldExplanation) -> str:

@@ -27,7 +27,6 @@ from tidegate.config.pipeline_file import list_unread_warnings, load_all_pipelin
 from tidegate.config.publication_file import load_publications
 from tidegate.connections import Connection, Resolve, name_variable
 from tidegate.diagnosis.finding import (
-    PROBE_SECONDS,
     Finding,
     Probe,
     Severity,
@@ -72,14 +71,6 @@ SCRATCH_PREFIX = "tidegate_doctor_"
 Findings = Iterable[Finding]
 
 
-@dataclass(frozen=True)
-class Diagnosis:
-    """The findings in their order."""
-
-    findings: list[Finding]
-    seconds: float
-
-
 @dataclass
 class Files:
     """The chosen files that can be read, and the catalogs that are declared."""
@@ -95,14 +86,13 @@ def diagnose(
     names: tuple[str, ...] = (),
     *,
     is_read_only: bool = False,
-    seconds: float = PROBE_SECONDS,
-) -> Diagnosis:
+    seconds: float,
+) -> list[Finding]:
     """Check everything that flushes of these pipelines and publications need; of all without names.
 
     Unless it is read-only, a scratch table is made and removed in each namespace that is written. `ConfigurationError`
     for a name that no file has.
     """
-    begin_seconds = time.monotonic()
     mask = SecretMask()
     Patience.seconds = 0.0  # a diagnosis reports at once
     for logger in NOISY_LOGGERS:
@@ -113,7 +103,7 @@ def diagnose(
         findings += [*file_findings, *scan_for_secrets(include, file_findings)]
         probes = _Probes(include, files, resolve, mask, is_read_only=is_read_only).add_all()
         findings += map(_mark_connection, run_probes(probes, seconds))
-    return Diagnosis(order_findings(findings, mask), time.monotonic() - begin_seconds)
+    return order_findings(findings, mask)
 
 
 def _mark_connection(finding: Finding) -> Finding:

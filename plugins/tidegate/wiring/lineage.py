@@ -1,6 +1,7 @@
 """What a flush or a publication made of what, from its file, the brokers' address, and its tables as they stand."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from tidegate.adapters.kafka.settings import resolve_kafka_settings
@@ -37,8 +38,7 @@ def trace_flush(
         flushed = _look_up_table(include, session, resolve, name)
         if flushed is None:
             continue
-        read_topics = tuple(DatasetName(brokers, topic) for topic in sorted(read))
-        flushed = FlushedTable(**{**vars(flushed), "topics": read_topics})
+        flushed = replace(flushed, topics=tuple(DatasetName(brokers, topic) for topic in sorted(read)))
         outputs.append(describe_flushed_table(flushed))
         for dataset in list_inputs(flushed):
             known = inputs.get(dataset.name)

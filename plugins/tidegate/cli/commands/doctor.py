@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import time
 
 from tidegate.cli.output import print_text
 from tidegate.connections import read_connection_from_env
@@ -12,15 +13,17 @@ from tidegate.wiring.doctor import diagnose
 
 def run_doctor(args: argparse.Namespace) -> int:
     """Exit code 0 without an error, warnings allowed; 1 with one."""
-    diagnosis = diagnose(
+    begin = time.monotonic()
+    findings = diagnose(
         find_include_folder(),
         read_connection_from_env,
         tuple(args.names),
         is_read_only=args.read_only,
         seconds=args.timeout,
     )
+    seconds = time.monotonic() - begin
     if args.json:
-        print(json.dumps(build_report(diagnosis.findings, diagnosis.seconds)), flush=True)
+        print(json.dumps(build_report(findings, seconds)), flush=True)
     else:
-        print_text(format_findings(diagnosis.findings, diagnosis.seconds))
-    return 1 if count_findings(diagnosis.findings, Severity.ERROR) else 0
+        print_text(format_findings(findings, seconds))
+    return 1 if count_findings(findings, Severity.ERROR) else 0

@@ -83,7 +83,7 @@ class House:
 
     def doctor(self, *names: str, **words: Any) -> list[Any]:
         resolve: Callable[[str], Any] = lambda connection_id: read_connection_from_env(connection_id, self.environment)  # noqa: E731
-        return diagnose(self.include, resolve, names, **words).findings
+        return diagnose(self.include, resolve, names, **{"seconds": 15.0, **words})
 
 
 @pytest.fixture
@@ -441,6 +441,6 @@ def test_silent_servers_are_found_each_by_its_name(house: House) -> None:
             {"conn_type": "spark_connect", "host": f"sc://{place['s']}"}
         )
         resolve = partial(read_connection_from_env, environ=house.environment)
-        diagnosis = diagnose(house.include, resolve, is_read_only=True, seconds=1)
+        findings = diagnose(house.include, resolve, is_read_only=True, seconds=1)
     for name in ("kafka-silent", "registry-silent", "catalog-silent", "spark-silent"):
-        require_found(name, diagnosis.findings)
+        require_found(name, findings)
