@@ -16,7 +16,6 @@ from tidegate.model.batch import Plan, PublishedBatch, Refusal, StagedBatch
 from tidegate.model.counts import format_count, format_span
 from tidegate.monitoring.reports import (
     ActionReport,
-    BackfillStatus,
     BatchReport,
     PartitionStatus,
     PipelineStatus,
@@ -187,18 +186,6 @@ def format_action(table: str, action: ActionReport) -> str:
     return f"    {action['at']} {table}: {action['action']}{user}: {make_line_printable(action['details'])}"
 
 
-def format_newest_dead_letter(status: PipelineStatus, newest: dict[str, Any]) -> str:
-    place = f"{newest['topic']} {newest['partition']} {newest['offset']}"
-    return f"dead letters: {status['dead_letters']}, the newest at {place}: {make_line_printable(newest['message'])}"
-
-
-def format_open_backfill(backfill: BackfillStatus) -> str:
-    applied_text = ", ".join(
-        f"{t}: {len(numbers)} of {backfill['slices']} slices" for t, numbers in backfill["applied"].items()
-    )
-    return f"open backfill={backfill['backfill']}: applied {applied_text}"
-
-
 def _format_table(table: TableStatus) -> str:
     lag = _format_lag(table)
     if table["exists"] is False:
@@ -221,14 +208,6 @@ def _format_age(seconds: float | None) -> str:
     return "-" if seconds is None else format_span(seconds)
 
 
-def format_approved(table: TableStatus) -> str:
-    """Say which batch is approved and not published yet; empty for none."""
-    if (approved := table["approved"]) is None:
-        return ""
-    waits = f"batch={approved['batch']} is approved by {approved['by']}, and waits for the next flush"
-    return f"{table['table']}: {waits}"
-
-
 def format_status(status: PipelineStatus | UnknownStatus) -> str:
     if "error" in status:
         return f"{status['pipeline']}: {status['error']}"
@@ -236,7 +215,11 @@ def format_status(status: PipelineStatus | UnknownStatus) -> str:
     lines += [f"  {_format_table(table)}" for table in status["tables"]]
     for problem, page in ((t["problem"], t["runbook"]) for t in status["tables"] if t["problem"]):
         lines += [f"    {problem}", f"    see {name_page_file(page)}"]
-    lines += [f"    {text}" for text in map(format_approved, status["tables"]) if text]
+    lines += [
+        f"    {table['table']}: batch={a['batch']} is approved by {a['by']}, and waits for the next flush"
+        for table in status["tables"]
+        if (a := table["approved"])
+    ]
     lines += [
         format_action(t["table"], action) for t in status["tables"] for action in t["actions"][:MAX_SHOWN_ACTIONS]
     ]
@@ -244,8 +227,12 @@ def format_status(status: PipelineStatus | UnknownStatus) -> str:
     lines += [f"    warning: {warning}" for warning in status["warnings"]]
     lines += [f"  {_format_past_batch(batch)}" for batch in status["batches"][:MAX_SHOWN_BATCHES]]
     if newest := status["newest_dead_letter"]:
-        lines.append(f"    {format_newest_dead_letter(status, newest)}")
-    lines += [f"  {format_open_backfill(backfill)}" for backfill in status["backfills"]]
+        place = f"{newest['topic']} {newest['partition']} {newest['offset']}"
+        message = make_line_printable(newest["message"])
+        lines.append(f"    dead letters: {status['dead_letters']}, the newest at {place}: {message}")
+    for backfill in status["backfills"]:
+        applied = (f"{t}: {len(done)} of {backfill['slices']} slices" for t, done in backfill["applied"].items())
+        lines.append(f"  open backfill={backfill['backfill']}: applied {', '.join(applied)}")
     return "\n".join([*lines, *_format_partitions(status["partitions"])])
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from tidegate.errors import ConfigurationError, GiveUp
@@ -39,58 +40,32 @@ class ActionKind(StrEnum):
 
 @dataclass(frozen=True)
 class ActionForm:
-    """The parameters of an action, those that are required, and how it is proposed."""
+    """The parameters of an action, those that are required, and how it is proposed: by the given ones, by name."""
 
     params: tuple[str, ...]
     required_params: tuple[str, ...]
-    propose: Callable[[Session, Mapping[str, Any]], ProposedAction]
+    propose: Callable[..., ProposedAction]
 
 
 FORMS = {
     ActionKind.SKIP: ActionForm(
         ("at", "table"),
         ("at",),
-        lambda session, params: propose_skip(session, parse_address(params["at"], "at"), params.get("table")),
+        lambda session, at, table=None: propose_skip(session, parse_address(at, "at"), table),
     ),
-    ActionKind.UNDO_ROLLBACK: ActionForm(
-        ("table", "discard_foreign"),
-        (),
-        lambda session, params: propose_undo(
-            session, params.get("table"), discard_foreign=bool(params.get("discard_foreign"))
-        ),
-    ),
-    ActionKind.REWIND: ActionForm(
-        ("table",), (), lambda session, params: propose_answer(session, "rewind", params.get("table"))
-    ),
-    ActionKind.KEEP: ActionForm(
-        ("table",), (), lambda session, params: propose_answer(session, "keep", params.get("table"))
-    ),
-    ActionKind.REBASE: ActionForm(
-        ("to", "table"), ("to",), lambda session, params: propose_rebase(session, params["to"], params.get("table"))
-    ),
+    ActionKind.UNDO_ROLLBACK: ActionForm(("table", "discard_foreign"), (), propose_undo),
+    ActionKind.REWIND: ActionForm(("table",), (), partial(propose_answer, answer="rewind")),
+    ActionKind.KEEP: ActionForm(("table",), (), partial(propose_answer, answer="keep")),
+    ActionKind.REBASE: ActionForm(("to", "table"), ("to",), propose_rebase),
     ActionKind.DISCARD: ActionForm(
         (*LETTER_PARAM_NAMES, "because"),
         ("because",),
-        lambda session, params: propose_discard(session, build_letter_filter(params), params["because"]),
+        lambda session, because, **params: propose_discard(session, build_letter_filter(params), because),
     ),
-    ActionKind.APPROVE: ActionForm(
-        ("table",), (), lambda session, params: propose_decision(session, DecisionKind.APPROVE, params.get("table"))
-    ),
-    ActionKind.REJECT: ActionForm(
-        ("table", "skip"),
-        (),
-        lambda session, params: propose_reject(session, params.get("table"), skip=bool(params.get("skip"))),
-    ),
-    ActionKind.LOOK: ActionForm(
-        ("around", "table"),
-        ("around",),
-        lambda session, params: propose_look(session, params["around"], params.get("table")),
-    ),
-    ActionKind.EXPLAIN: ActionForm(
-        ("key", "table"),
-        ("key",),
-        lambda session, params: propose_explain(session, params["key"], params.get("table")),
-    ),
+    ActionKind.APPROVE: ActionForm(("table",), (), partial(propose_decision, verdict=DecisionKind.APPROVE)),
+    ActionKind.REJECT: ActionForm(("table", "skip"), (), propose_reject),
+    ActionKind.LOOK: ActionForm(("around", "table"), ("around",), propose_look),
+    ActionKind.EXPLAIN: ActionForm(("key", "table"), ("key",), propose_explain),
 }
 
 
@@ -130,7 +105,7 @@ def propose_action(session: Session, params: Mapping[str, Any]) -> ProposedActio
         raise ConfigurationError(
             f"action={kind}: missing parameter: {', '.join(missing)}; nothing was changed; give it"
         )
-    return form.propose(session, given)
+    return form.propose(session, **given)
 
 
 def check_unchanged(action: ProposedAction, digest: str) -> None:
