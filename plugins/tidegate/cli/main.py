@@ -36,7 +36,7 @@ COMMANDS = {
     "answer-rollback": "actions:run_action",
     "record": "actions:run_record",
     "skip": "actions:run_action",
-    "backfill": "backfill:run_backfill",
+    "backfill": "flush:run_backfill",
     "maintain": "flush:run_maintain",
     "dead-letters": "dead_letters:run_dead_letters",
     "publish": "progress:run_publish",

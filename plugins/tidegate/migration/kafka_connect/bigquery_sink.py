@@ -9,14 +9,19 @@ from tidegate.migration.connector_config import Choices, ConnectorConfig
 from tidegate.migration.draft import Draft, PositionSource, SettingsLedger, Translation
 from tidegate.migration.kafka_connect.catalog_settings import escape_variables
 from tidegate.migration.kafka_connect.converters import plan_converter
-from tidegate.migration.kafka_connect.iceberg_sink import find_connect_group, find_reset
 from tidegate.migration.kafka_connect.table_settings import (
     complete_records,
     declare_disjoint_keys,
     format_milliseconds,
     note_new_fields,
 )
-from tidegate.migration.kafka_connect.worker_settings import note_worker_settings, plan_topics, start_draft
+from tidegate.migration.kafka_connect.worker_settings import (
+    find_connect_group,
+    find_reset,
+    note_worker_settings,
+    plan_topics,
+    start_draft,
+)
 from tidegate.migration.transforms.record_plan import RecordPlan, compute
 from tidegate.migration.transforms.single_message_transforms import plan_transforms
 from tidegate.schema.data_types import Struct, parse_type

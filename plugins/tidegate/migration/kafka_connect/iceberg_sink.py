@@ -15,7 +15,13 @@ from tidegate.migration.kafka_connect.table_settings import (
     note_new_fields,
     parse_partitions,
 )
-from tidegate.migration.kafka_connect.worker_settings import note_worker_settings, plan_topics, start_draft
+from tidegate.migration.kafka_connect.worker_settings import (
+    find_connect_group,
+    find_reset,
+    note_worker_settings,
+    plan_topics,
+    start_draft,
+)
 from tidegate.migration.transforms.record_plan import FILL_IN, RecordPlan
 from tidegate.migration.transforms.single_message_transforms import plan_transforms
 from tidegate.sinks.world import ControlTopic, World
@@ -96,16 +102,6 @@ def _find_control(ledger: SettingsLedger, config: ConnectorConfig) -> ControlTop
 
 def _find_connect_group(ledger: SettingsLedger, config: ConnectorConfig) -> str:
     return ledger.get("iceberg.connect.group-id") or find_connect_group(ledger, config.name)
-
-
-def find_connect_group(ledger: SettingsLedger, name: str) -> str:
-    """The consumer group of a sink's tasks."""
-    return ledger.get("consumer.override.group.id") or (f"connect-{name}" if name else "")
-
-
-def find_reset(ledger: SettingsLedger) -> str:
-    """Where the sink begins in a partition without a committed offset."""
-    return ledger.get("consumer.override.auto.offset.reset", "earliest")
 
 
 def _name_tables(

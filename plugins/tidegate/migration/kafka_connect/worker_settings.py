@@ -95,6 +95,16 @@ def plan_topics(ledger: SettingsLedger, draft: Draft, choices: Choices, world: W
     return list(source["topics"])
 
 
+def find_connect_group(ledger: SettingsLedger, name: str) -> str:
+    """The consumer group of a sink's tasks."""
+    return ledger.get("consumer.override.group.id") or (f"connect-{name}" if name else "")
+
+
+def find_reset(ledger: SettingsLedger) -> str:
+    """Where the sink begins in a partition without a committed offset."""
+    return ledger.get("consumer.override.auto.offset.reset", "earliest")
+
+
 def start_draft(name: str, choices: Choices, description: str, catalog: str) -> Draft:
     """With its sections in order, and the connection to Kafka."""
     inline = {"bootstrap.servers": choices.brokers} if choices.brokers and not choices.kafka else None

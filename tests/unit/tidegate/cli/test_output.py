@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tidegate.cli import output
-from tidegate.cli.commands.backfill import format_proposal
+from tidegate.cli.commands.flush import format_proposal
 from tidegate.errors import BadRecord, ConfigurationError
 from tidegate.model.backfill import Backfill, TableBackfill
 from tidegate.model.kafka_log import KafkaRecord
