@@ -417,7 +417,7 @@ def test_file_that_is_there_is_kept_unless_force_is_given(workbench) -> None:
     refusal = (
         "t.yaml: it is there already, and nothing was written; choose another name with --name, or replace it with"
     )
-    assert f"{refusal} with --force" in process.stderr
+    assert f"{refusal} --force" in process.stderr
     report = json.loads(init(workbench, topic, "--yes", "--force", "--json").stdout)
     assert (report["done"], report["yaml"], report["valid"]) == (True, path.read_text(), True)
     assert report["tables"][0]["columns"] == [{"name": "id", "type": "BIGINT"}]

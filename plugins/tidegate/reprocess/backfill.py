@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from typing import Any
 
-from tidegate.errors import CommitRefused, GiveUp, PositionLost, RetryLater, SomeTables, join_failures, try_tables
+from tidegate.errors import CommitRefused, GiveUp, PositionLost, RetryLater, SomeTables, join_tables, try_tables
 from tidegate.flush.stage_request import build_stage_job, build_stage_table, list_skipped_records, make_room_for_letters
 from tidegate.flush.staged import add_lacking_columns, read_staged_batch, run_or_take_over
 from tidegate.merge.attempt import MAX_ROUNDS, begin_attempt_beside, publish_attempt, retry_commits
@@ -17,6 +17,7 @@ from tidegate.merge.statements import find_written_memory, render_backfill_state
 from tidegate.model import resource_names
 from tidegate.model.backfill import AppliedSlice, Backfill, list_later_pieces
 from tidegate.model.batch import Plan, PlannedBatch, PublishOutcome, StagedBatch
+from tidegate.model.counts import format_count
 from tidegate.model.offsets import Offsets, Ranges, get_offset
 from tidegate.model.ownership import describe_intermediate
 from tidegate.model.position import Position
@@ -160,8 +161,12 @@ def apply_slice(session: Session, planned: Backfill, number: int) -> list[Applie
     # 2.
     by_table = {table_slice.table.name: table_slice for table_slice in slices}
     results, failures = try_tables(by_table, lambda name: merge_slice(by_table[name]))
+    if failures and len(slices) == 1:
+        raise next(iter(failures.values()))
     if failures:
-        raise join_failures(failures.values(), tuple(results))
+        reasons = "\n".join(map(str, failures.values()))
+        message = f"pipeline={session.pipeline.name}: {format_count(len(failures), 'table')} failed:\n{reasons}"
+        raise join_tables(message, map(type, failures.values()), tuple(results))
     return results
 
 

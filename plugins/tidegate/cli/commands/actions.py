@@ -56,10 +56,10 @@ def refuse_empty_options(args: argparse.Namespace) -> None:
     """An empty one, as of a script whose variable is unset, would choose all."""
     for name, value in vars(args).items():
         if value == "":
-            raise ConfigurationError(f"--{name} is empty; give it a value, or leave it out; nothing was changed")
+            raise ConfigurationError(f"{name} is empty; give it a value, or leave it out; nothing was changed")
 
 
-def run_action(args: argparse.Namespace) -> int:
+def run_previewed_action(args: argparse.Namespace) -> int:
     """Do what the form of Airflow's DAG of this action does. Exit code 1 where the answer is no."""
     refuse_empty_options(args)
     action = getattr(args, "answer", args.command)

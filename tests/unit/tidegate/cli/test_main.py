@@ -201,7 +201,7 @@ def test_problem_of_a_shared_file_is_printed_once_however_many_pipelines_it_refu
 )
 def test_option_of_a_variable_that_is_unset_chooses_not_all(words: list[str], include, capsys) -> None:
     assert main(words) == 1
-    option = words[words.index("") - 1]
+    option = words[words.index("") - 1].removeprefix("--")
     assert f"{option} is empty; give it a value, or leave it out; nothing was changed" in capsys.readouterr().err
 
 
