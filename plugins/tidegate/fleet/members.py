@@ -30,23 +30,17 @@ from tidegate.wiring.pipeline import NoEngine, SharedParts, assemble_loaded_pipe
 log = logging.getLogger(__name__)
 
 
+def load_fleet(include: Path, fleet: str) -> tuple[dict[str, Pipeline], set[str]]:
+    """Return the pipelines of a fleet by name, and the names of all files that are wrong: these may be members too."""
+    load_results = load_all_pipelines(include)
+    pipelines = {name: pipeline for name, pipeline in load_results if isinstance(pipeline, Pipeline)}
+    members = {name: pipeline for name, pipeline in pipelines.items() if pipeline.fleet == fleet}
+    return members, {name for name, _ in load_results} - pipelines.keys()
+
+
 def load_members(include: Path, fleet: str) -> dict[str, Pipeline]:
     """The pipelines of a fleet whose file is right, by name."""
-    load_results = load_all_pipelines(include)
-    return {
-        name: load_result
-        for name, load_result in load_results
-        if isinstance(load_result, Pipeline) and load_result.fleet == fleet
-    }
-
-
-def list_possible_members(include: Path, fleet: str) -> set[str]:
-    """Return the names of the fleet's members, and of the files that are wrong: these may be members too."""
-    return {
-        name
-        for name, load_result in load_all_pipelines(include)
-        if not isinstance(load_result, Pipeline) or load_result.fleet == fleet
-    }
+    return load_fleet(include, fleet)[0]
 
 
 def check_refused_members(include: Path, fleet: str) -> None:

@@ -447,18 +447,14 @@ def _stage_piece(work: Replay, number: int, ranges: Ranges, letters: LetterGroup
 
 
 def _check_log(work: Replay, ranges: Ranges) -> None:
-    begin = read_log(work.session).begin
-    # of each partition the place up to which the records of the range are gone
-    lost = {
-        (topic, partition): min(end, get_offset(begin, topic, partition) or 0)
-        for topic, partition, start, end in ranges
-        if start < min(end, get_offset(begin, topic, partition) or 0)
-    }
-    starts, ends = ranges.start, group_by_topic(lost)
-    for topic, partition, end in iterate_offsets(ends):
+    starts = group_by_topic({(topic, partition): start for topic, partition, start, end in ranges if end > start})
+    begins = read_log(work.session).find_begins_behind(starts)
+    # a range may end before the log begins
+    ends = group_by_topic({(t, p): min(begin, ranges.by_topic[t][p][1]) for t, p, begin in iterate_offsets(begins)})
+    for topic, partition, begin in iterate_offsets(begins):
         raise PositionLost(
-            f"{work.prefix} topic={topic} partition={partition}: the log starts at offset={begin[topic][partition]}, "
-            f"so the records [{starts[topic][partition]}, {end}) are gone that would tell whether a dead "
-            f"letter is the newest of its key{describe_all_losses(starts, ends)}; nothing was replayed; bring these in "
-            "by hand, and delete them from the dead letters"
+            f"{work.prefix} topic={topic} partition={partition}: the log starts at offset={begin}, so the records "
+            f"[{starts[topic][partition]}, {ends[topic][partition]}) are gone that would tell whether a dead letter is "
+            f"the newest of its key{describe_all_losses(starts, ends)}; nothing was replayed; bring these in by hand, "
+            "and delete them from the dead letters"
         )

@@ -144,8 +144,8 @@ def _list_found_columns(table: TableSession) -> tuple[Column, ...]:
     """Return the value's columns that the file does not state: no merge changes more of them than whether NULL fits."""
     own_columns = (*(table.spec.value.columns or ()), *list_key_columns(table.resolved))
     own_names = {column.name.casefold() for column in own_columns}
-    names = {column.name.casefold(): column.type for column in list_value_columns(table.resolved)}
-    return tuple(Column(name, names[name]) for name in sorted(names.keys() - own_names))
+    types = {column.name.casefold(): column.type for column in list_value_columns(table.resolved)}
+    return tuple(Column(name, types[name]) for name in sorted(types.keys() - own_names))
 
 
 def count_mergeable(queue: Sequence[StagedBatch]) -> int:

@@ -63,12 +63,18 @@ def run_step_for(
     fleet: str, names: Collection[str], step: Callable[[Session], Result]
 ) -> tuple[dict[str, Pipeline], StepOutcomes[Result]]:
     """Run a step for these members of the fleet, without those whose file is gone, or wrong by now."""
-    from tidegate.fleet.attend import attend_members
-    from tidegate.fleet.members import load_members, open_members
+    from tidegate.fleet.members import load_members
 
-    include = find_include_folder()
-    members = {name: member for name, member in load_members(include, fleet).items() if name in names}
-    return members, attend_members(open_members(include, members.values(), resolve_connection), step, members)
+    loaded = load_members(find_include_folder(), fleet)
+    members = {name: member for name, member in loaded.items() if name in names}
+    return members, _run_step(members, step)
+
+
+def _run_step(members: Mapping[str, Pipeline], step: Callable[[Session], Result]) -> StepOutcomes[Result]:
+    from tidegate.fleet.attend import attend_members
+    from tidegate.fleet.members import open_members
+
+    return attend_members(open_members(find_include_folder(), members.values(), resolve_connection), step, members)
 
 
 def commit_offsets_of_members(fleet: str) -> Data:
@@ -202,21 +208,22 @@ def _add_failure(outcome: PipelineOutcome, task: FailedTask) -> None:
 
 def finish_fleet_run(fleet: str) -> Data:
     """Run the heartbeat of each member that had work, or whose interval is over; red if a member failed."""
-    from tidegate.fleet.members import list_possible_members
+    from tidegate.fleet.members import load_fleet
 
     context = get_current_context()
-    possible = list_possible_members(find_include_folder(), fleet)
+    all_members, wrong_names = load_fleet(find_include_folder(), fleet)
     keeper = FailureKeeper(name_fleet(fleet), context)
     states = read_task_states(context)
     look = pull_look(context)
     if states.get("plan") != "success" or not look:
         reason = PLAN_FAILED if states.get("plan") != "success" else PLAN_MARKED
         keeper.note_failure(NO_PIPELINE, FLUSH_KEY, Failure("plan", reason))
-        _keep(keeper, fleet, context, {}, possible)
+        _keep(keeper, context, all_members, wrong_names)
         raise_joined(SOME_FAILED, [reason])
     keeper.note_success(NO_PIPELINE, FLUSH_KEY, look.get("at"))
     outcomes = read_outcomes(context, pull_entries(context), states)
-    members, beats = run_step_for(fleet, look["attended"], beat)
+    members = {name: member for name, member in all_members.items() if name in look["attended"]}
+    beats = _run_step(members, beat)
     for name, problem in beats.failures.items():
         outcome = outcomes.setdefault(name, PipelineOutcome(name))
         failure = describe_failure(problem)
@@ -232,27 +239,25 @@ def finish_fleet_run(fleet: str) -> Data:
     if was_cleared(context):  # a person tries again here what failed there too; who is well since stays well
         overtaken = {name for name in overtaken if keeper.memory.streaks.get(name, FLUSH_KEY) is None}
     # also of a member whose file became wrong in this run: the next ones do not know that it is one
-    own_outcomes = {name: outcome for name, outcome in outcomes.items() if name in possible - overtaken}
+    possible_names = {*all_members, *wrong_names} - overtaken
+    own_outcomes = {name: outcome for name, outcome in outcomes.items() if name in possible_names}
     own_members = {name: member for name, member in members.items() if name not in overtaken}
     messages = _note_members(keeper, look, own_outcomes, own_members)
     messages += _note_freshness(keeper, beats.results, members)
-    _keep(keeper, fleet, context, members, possible)
+    _keep(keeper, context, all_members, wrong_names)
     if messages:
         raise_joined(SOME_FAILED, ["offsets are kept, but", *messages])
     return {name: result["beat"] for name, result in beats.results.items()}
 
 
 def _keep(
-    keeper: FailureKeeper, fleet: str, context: Context, members: Mapping[str, Pipeline], possible: Collection[str]
+    keeper: FailureKeeper, context: Context, all_members: Mapping[str, Pipeline], wrong_names: Collection[str]
 ) -> None:
-    from tidegate.fleet.members import load_members
-
     context["ti"].xcom_push(key=MEMBER_FAILURES_KEY, value=keeper.failures)
-    keeper.memory.forget_others({NO_PIPELINE, *possible})
-    on_recovery: dict[str, Sequence[Notifier]] = {name: member.on_recovery for name, member in members.items()}
-    if keeper.has_recovered(NO_PIPELINE):  # all have heard of that failure, not only who had work in this run
-        everybody = load_members(find_include_folder(), fleet).values()
-        on_recovery[NO_PIPELINE] = join_notifiers(member.on_recovery for member in everybody)
+    keeper.memory.forget_others({NO_PIPELINE, *all_members, *wrong_names})
+    on_recovery: dict[str, Sequence[Notifier]] = {name: member.on_recovery for name, member in all_members.items()}
+    # all have heard of that failure, not only who had work in this run
+    on_recovery[NO_PIPELINE] = join_notifiers(on_recovery.values())
     keeper.keep(on_recovery)
 
 

@@ -119,9 +119,6 @@ class FailureKeeper:
         if over is not None:
             self._recoveries.append((pipeline, kind, over))
 
-    def has_recovered(self, pipeline: str) -> bool:
-        return any(name == pipeline for name, _, _ in self._recoveries)
-
     def keep(self, on_recovery: Mapping[str, Sequence[Notifier]]) -> None:
         """Keep what later runs must know, and tell who is to hear that one of these pipelines is well again."""
         kept = self.memory.to_dict()

@@ -139,7 +139,8 @@ class Fleet:
         self.unopened: dict[str, TidegateError] = {}
         self.runs: dict[str, Run] = {}
         self.context: Any = {}
-        monkeypatch.setattr(fleet_members, "load_members", lambda _, __: dict(self.pipelines))
+        load_fleet = fleet_members.load_fleet
+        monkeypatch.setattr(fleet_members, "load_fleet", lambda *at: (dict(self.pipelines), load_fleet(*at)[1]))
         monkeypatch.setattr(fleet_members, "open_members", self._open)
         monkeypatch.setattr(tasks, "assemble_session", lambda name, *_: self.open_session(name))
         monkeypatch.setattr(tasks, "read_pipeline", lambda name: self.pipelines[name])
