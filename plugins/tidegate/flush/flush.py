@@ -2,10 +2,9 @@
 
 import logging
 from collections.abc import Callable, Iterator, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 
 from tidegate.errors import (
     GiveUp,
@@ -155,7 +154,11 @@ def _merge_all(session: Session, queues: list[list[StagedBatch]], at_once: int) 
     workers = ThreadPoolExecutor(at_once, thread_name_prefix="tidegate-merge")
     is_awaited = True
     try:
-        return list(workers.map(partial(merge_queue, session), queues))
+        futures = [workers.submit(merge_queue, session, queue) for queue in queues]
+        # a Ctrl-C that meets the begin of a wait is seen at its end
+        while wait(futures, timeout=1.0).not_done:
+            pass
+        return [future.result() for future in futures]
     except KeyboardInterrupt:
         is_awaited = False
         raise
