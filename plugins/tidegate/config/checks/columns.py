@@ -13,7 +13,7 @@ from tidegate.config.parsing.ddl import find_condition_paths
 from tidegate.config.parsing.problems import Problems, suggest_closest
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.formats.registry import get_format
-from tidegate.schema.data_types import PRIMITIVE_NAMES, Column, DataType, Primitive, Struct, format_type
+from tidegate.schema.data_types import Column, Primitive, Struct, format_type
 from tidegate.schema.evolution import to_struct
 from tidegate.spec.projection import RECORD_FIELDS
 from tidegate.sql.spark import PATH_REGEX, split_name_or_path, split_path, unquote, unquote_path
@@ -197,8 +197,8 @@ def _check_route_field(entry: TableEntry, field: str, known_columns: set[str], r
     steps = split_name_or_path(field)
     if steps[0].casefold() not in known_columns:
         entry.add(("route", "field"), f"not a column of the value; {suggest_closest(steps[0], known_columns)}")
-    elif missing := _find_missing_field(record, steps):
-        entry.add(("route", "field"), f"{missing} is no field of a struct; correct it")
+    elif isinstance(problem := find_type(record, steps, in_expression=True), str):
+        entry.add(("route", "field"), problem)
 
 
 def _check_conditions(entry: TableEntry, known_columns: set[str], record: Struct) -> None:
@@ -211,8 +211,8 @@ def _check_conditions(entry: TableEntry, known_columns: set[str], record: Struct
             if steps[0].casefold() not in known_columns:
                 problem = f"{steps[0]} is not a column of the record; {suggest_closest(steps[0], known_columns)}"
                 entry.add(word, problem)
-            elif missing := _find_missing_field(record, steps):
-                entry.add(word, f"{'.'.join(steps)}: {missing} is no field of a struct; correct it")
+            elif isinstance(found := find_type(record, steps, in_expression=True), str):
+                entry.add(word, f"{'.'.join(steps)}: {found}")
 
 
 def _find_other_type(record: Struct, condition: str) -> str | None:
@@ -222,18 +222,6 @@ def _find_other_type(record: Struct, condition: str) -> str | None:
     if data_type is None or isinstance(data_type, str) or data_type in (Primitive("BOOLEAN"), Primitive(UNKNOWN_TYPE)):
         return None
     return format_type(data_type)
-
-
-def _find_missing_field(record: Struct, steps: tuple[str, ...]) -> str | None:
-    """The first step that leads to nothing; None where that is unknown."""
-    data_type: DataType = record
-    for step in steps:
-        name = data_type.find_name(step) if isinstance(data_type, Struct) else None
-        if name is None or not isinstance(data_type, Struct):
-            is_known = isinstance(data_type, Struct) or format_type(data_type) in PRIMITIVE_NAMES
-            return step if is_known and data_type is not record else None
-        data_type = dict(data_type.fields)[name]
-    return None
 
 
 def _check_layout(entry: TableEntry, columns: set[str]) -> None:

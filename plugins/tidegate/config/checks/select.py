@@ -125,9 +125,11 @@ def check_types_of_select(entry: TableEntry, record: Struct) -> None:
         return
     for item in (item for item in entry.select.items if not item.is_joined):
         column = item.path or _find_cast_column(item, entry.select.alias)
-        data_type = find_type(record, column) if column else None
+        data_type = find_type(record, column, in_expression=True) if column else None
         if isinstance(data_type, str):
             entry.add("select", f"{'.'.join(column)}: {data_type}")
+        elif item.path and isinstance(find_type(record, item.path), str):
+            entry.add("select", f"{'.'.join(column)} is part of a list or map; write CAST(... AS TYPE) AS name")
         elif data_type is not None and item.sql and not can_cast(data_type, parse_type(item.type)):
             problem = f"{'.'.join(column)} is {format_type(data_type)}, which Spark casts to no {item.type}"
             remedy = "cast it to another type, or its parts one by one, e.g. by transform or map_from_entries"

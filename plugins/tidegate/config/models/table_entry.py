@@ -12,7 +12,7 @@ from tidegate.config.parsing.problems import Problems
 from tidegate.config.parsing.select_statement import parse_select
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.errors import ConfigurationError
-from tidegate.schema.data_types import Column, DataType, Primitive, Struct
+from tidegate.schema.data_types import Array, Column, DataType, Map, Primitive, Struct
 from tidegate.spec.projection import Field, Select, resolve_projection
 from tidegate.spec.source import METADATA_TYPES
 from tidegate.sql.spark import quote
@@ -208,14 +208,15 @@ def _try_parse_columns(ddl: str | None) -> tuple[Column, ...] | None:
         return None
 
 
-def find_type(struct: Struct, path: tuple[str, ...]) -> DataType | str | None:
+def find_type(struct: Struct, path: tuple[str, ...], in_expression: bool = False) -> DataType | str | None:
     """The type at the end of a path through structs; None where the first step is unknown.
 
-    A text says what is wrong: the path goes on below another type, or to a missing field.
+    A text says what is wrong: the path goes on below another type, or to a missing field. In an expression of Spark it
+    may go on below a map, to the value of a key, and below a list, to that field of each element: None, too.
     """
     data_type: DataType = struct
     for number, step in enumerate(path):
-        if data_type == Primitive(UNKNOWN_TYPE):
+        if data_type == Primitive(UNKNOWN_TYPE) or (in_expression and isinstance(data_type, Map | Array)):
             return None
         name = data_type.find_name(step) if isinstance(data_type, Struct) else None
         if name is None and number == 0:

@@ -305,6 +305,14 @@ REFUSED = {
         render_keyed_source("select: 'SELECT id, s.x, s.y FROM record'", "s STRUCT<x: INT>"),
         "s.y: y is no field of a struct; name a column, or a field of one that is a STRUCT",
     ),
+    "a part of a map that is not cast": (
+        render_keyed_source("select: 'SELECT id, tags.k FROM record'"),
+        "tags.k is part of a list or map; write CAST(... AS TYPE) AS name",
+    ),
+    "a field of a list's elements that is not cast": (
+        render_keyed_source("select: 'SELECT id, a.x.y FROM record'", "a ARRAY<STRUCT<x: STRUCT<y: INT>>>"),
+        "a.x.y is part of a list or map; write CAST(... AS TYPE) AS name",
+    ),
     "a map cast to one of other keys": (
         render_keyed_source("select: 'SELECT id, CAST(tags AS MAP<INT, INT>) AS tags FROM record'"),
         "tags is MAP<STRING, INT>, which Spark casts to no MAP<INT, INT>; cast it to another type, or its parts",
@@ -968,7 +976,7 @@ REFUSED = {
             "value: {schema: 'id BIGINT, meta STRUCT<kind: STRING>'}",
             tables="[{name: lake.a.b, route: {field: meta.knd}}]",
         ),
-        "tables[0].route.field=meta.knd: knd is no field of a struct; correct it",
+        "tables[0].route.field=meta.knd: knd is no field of a struct; name a column, or a field of one",
     ),
     "route by a field of a column that is not there": (
         render_source(
@@ -1481,6 +1489,7 @@ TAKEN = {
         "SELECT id, CAST(tags AS STRING) AS t, CAST(map_keys(tags) AS ARRAY<INT>) AS k, a.x FROM record",
         "SELECT id, CAST(n AS TIMESTAMP) AS t, CAST(a.x AS ARRAY<STRING>) AS x FROM record",
         "SELECT id, CAST(tags AS MAP<BINARY, DOUBLE>) AS t FROM record",
+        "SELECT id, CAST(tags.k AS INT) AS k, CAST(r.l.y AS ARRAY<INT>) AS y FROM record r",
     ),
     "audits": (
         "SELECT count(*) > 0 FROM (SELECT explode(map_keys(tags)) AS k FROM {table}) AS t(k) WHERE k <> ''",
@@ -1493,7 +1502,7 @@ TAKEN = {
 
 @pytest.mark.parametrize(("word", "sql"), [(word, sql) for word, texts in TAKEN.items() for sql in texts])
 def test_sql_of_spark_s_own_functions_is_taken(include: Path, word: str, sql: str) -> None:
-    column = "n INT, a STRUCT<x: ARRAY<INT>>"
+    column = "n INT, a STRUCT<x: ARRAY<INT>>, l ARRAY<STRUCT<y: INT>>"
     value = json.dumps([sql] if word == "audits" else sql)
     assert load(include, render_keyed_source(f"{word}: {value}", column).replace("\\u0027", "''")).tables
 
