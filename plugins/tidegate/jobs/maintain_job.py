@@ -1,18 +1,17 @@
 """The argument of the maintenance job, and what it leaves behind."""
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
-from tidegate.jobs.job_results import parse_job_result
+from tidegate.jobs.job_json import JsonJob, JsonResult
 from tidegate.model.plain_data import read_plain
 
 ORPHANS = "orphans"  # the name of the statement that removes files to which nothing refers
 
 
 @dataclass(frozen=True)
-class MaintainJob:
+class MaintainJob(JsonJob):
     """Runs `statements`, by name, against one table, and leaves what they returned in its `property`."""
 
     pipeline: str
@@ -21,13 +20,6 @@ class MaintainJob:
     property: str
     statements: dict[str, str]
     batch: int = 0
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> "MaintainJob":
-        return cls(**json.loads(text))
 
 
 @dataclass(frozen=True)
@@ -48,21 +40,15 @@ class ProcedureOutcome:
 
 
 @dataclass(frozen=True)
-class MaintenanceOutcome:
+class MaintenanceOutcome(JsonResult):
     """The outcomes of one attempt's procedures, by name and in order."""
 
     attempt: str
     steps: dict[str, ProcedureOutcome]
 
-    def to_json(self) -> str:
-        return json.dumps({"attempt": self.attempt, **{name: step.to_dict() for name, step in self.steps.items()}})
+    def to_dict(self) -> dict[str, Any]:
+        return {"attempt": self.attempt, **self.steps}
 
     @classmethod
-    def from_json(cls, text: str, place: str) -> "MaintenanceOutcome":
-        """`GiveUp` where a field is missing or has another shape."""
-
-        def parse() -> MaintenanceOutcome:
-            data = json.loads(text)
-            return read_plain(cls, {**data, "steps": {name: step for name, step in data.items() if name != "attempt"}})
-
-        return parse_job_result(place, parse)
+    def from_dict(cls, data: Mapping[str, Any]) -> "MaintenanceOutcome":
+        return read_plain(cls, {**data, "steps": {name: step for name, step in data.items() if name != "attempt"}})

@@ -1,11 +1,10 @@
 """What a worker asks of Spark to publish: one frozen argument as JSON, without a secret in it."""
 
-import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from tidegate.jobs.job_json import JsonJob
 from tidegate.model.offsets import Ranges
-from tidegate.model.plain_data import read_plain
 from tidegate.model.publication_progress import Progress
 from tidegate.spec.publication import Grouped, KeyOut, MetadataOut, ValueOut
 
@@ -45,7 +44,7 @@ class KeyPart:
 
 
 @dataclass(frozen=True)
-class PublishJob:
+class PublishJob(JsonJob):
     """Produces what differs between `position.origin` and `position.to`, for each of `parts`.
 
     - `touched`: the files whose rows are compared; None compares all rows.
@@ -84,10 +83,3 @@ class PublishJob:
     def batch(self) -> int:
         """The snapshot: messages number the job by it."""
         return self.position.to
-
-    def to_json(self) -> str:
-        return json.dumps({**asdict(self), "ranges": None if self.ranges is None else self.ranges.to_dict()})
-
-    @classmethod
-    def from_json(cls, text: str) -> "PublishJob":
-        return read_plain(cls, json.loads(text))

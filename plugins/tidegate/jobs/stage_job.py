@@ -3,10 +3,10 @@
 Brokers' settings and catalogs' properties may hold secrets; they travel as Spark configuration instead.
 """
 
-import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from tidegate.errors import TidegateError, find_kind
+from tidegate.jobs.job_json import JsonJob
 from tidegate.jobs.lasting_failures import (
     build_passing_failure,
     build_refused_right_error,
@@ -16,7 +16,6 @@ from tidegate.jobs.lasting_failures import (
 )
 from tidegate.model.kafka_log import Epochs
 from tidegate.model.offsets import Ranges
-from tidegate.model.plain_data import read_plain
 from tidegate.schema.data_types import Column
 from tidegate.spec.projection import Projection
 from tidegate.spec.source import KeyFormat, ValueFormat
@@ -131,7 +130,7 @@ class DeadLetterSource:
 
 
 @dataclass(frozen=True)
-class StageJob:
+class StageJob(JsonJob):
     """Reads `ranges` once, or `letters`, and stages them as `batch` for each of `tables`; `finder` lists names."""
 
     pipeline: str
@@ -142,16 +141,9 @@ class StageJob:
     letters: DeadLetterSource | None = None
     finder: StageTable | None = None
 
-    def to_json(self) -> str:
-        return json.dumps({**asdict(self), "ranges": self.ranges.to_dict()})
-
-    @classmethod
-    def from_json(cls, text: str) -> "StageJob":
-        return read_plain(cls, json.loads(text))
-
 
 @dataclass(frozen=True)
-class JobFailure:
+class JobFailure(JsonJob):
     """The class name of a job's error, and its text; the first line of the text for an error of another product."""
 
     kind: str
@@ -176,10 +168,3 @@ class JobFailure:
             return build_refused_right_error(place, refusal)
         lasting = find_lasting_failure(place, verb, self.message)
         return lasting or build_passing_failure(place, verb, f"{self.kind}: {self.message}", failed=" failed")
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> "JobFailure":
-        return cls(**json.loads(text))

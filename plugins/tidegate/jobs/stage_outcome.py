@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from tidegate.jobs.job_results import build_error, parse_job_result
+from tidegate.jobs.job_json import JsonResult, build_error
 from tidegate.model.batch import RECORD_COUNTS, Counts, StagedBatch
 from tidegate.model.offsets import Offsets, Ranges
 from tidegate.model.plain_data import read_plain
@@ -53,7 +53,7 @@ def require_first_bad(outcome: "StageOutcome | DiscoveredNames", place: str) -> 
 
 
 @dataclass(frozen=True, kw_only=True)
-class StageOutcome:
+class StageOutcome(JsonResult):
     """What a stage job counted in one batch of one table.
 
     - The first six are those of `Counts`.
@@ -120,43 +120,21 @@ class StageOutcome:
         first_bad = None if self.first_bad is None else self.first_bad.to_dict()
         return {**data, "timestamps": self.timestamps, "first_bad": first_bad}
 
-    def to_json(self) -> str:
-        return json.dumps(self.to_dict())
-
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any], place: str) -> "StageOutcome":
-        """`GiveUp` where a field is missing or has another shape."""
-        return parse_job_result(place, lambda: cls._parse(data))
-
-    @classmethod
-    def from_json(cls, text: str, place: str) -> "StageOutcome":
-        """`GiveUp` where a field is missing or has another shape."""
-        return parse_job_result(place, lambda: cls._parse(json.loads(text)))
-
-    @classmethod
-    def _parse(cls, data: Mapping[str, Any]) -> "StageOutcome":
+    def from_dict(cls, data: Mapping[str, Any]) -> "StageOutcome":
         known = {**data, "applies_truncates": TRUNCATED_AT in data}
         known |= {"lacking": data[LACKING_COLUMNS]} if LACKING_COLUMNS in data else {}
         return read_plain(cls, known)
 
 
 @dataclass(frozen=True)
-class DiscoveredNames:
+class DiscoveredNames(JsonResult):
     """The tables that a batch's records name. `bad` records name none or cannot be read."""
 
     attempt: str
     names: tuple[str, ...]
     bad: int
     first_bad: FirstBadRecord | None = None
-
-    def to_json(self) -> str:
-        first_bad = None if self.first_bad is None else self.first_bad.to_dict()
-        return json.dumps({**asdict(self), "first_bad": first_bad})
-
-    @classmethod
-    def from_json(cls, text: str, place: str) -> "DiscoveredNames":
-        """`GiveUp` where a field is missing or has another shape."""
-        return parse_job_result(place, lambda: read_plain(cls, json.loads(text)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,7 +167,7 @@ class RecordOutline:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecordExplanation:
+class RecordExplanation(JsonResult):
     """How one record is read. Without a record (`is_found`) the other fields are empty.
 
     `fate` is bad, staged, filtered or ignored; `reason` and `stage` say why and where it cannot be read. `row` is the
@@ -207,19 +185,13 @@ class RecordExplanation:
     fields: tuple[FieldExplanation, ...] = ()
     outlines: tuple[RecordOutline, ...] = ()
 
-    def to_json(self) -> str:
+    def to_dict(self) -> dict[str, Any]:
         data = asdict(self)
         is_found = data.pop("is_found")
         if not self.outlines:
             del data["outlines"]
-        return json.dumps({"found": is_found, **data} if is_found else {"found": is_found})
+        return {"found": is_found, **data} if is_found else {"found": is_found}
 
     @classmethod
-    def from_json(cls, text: str, place: str) -> "RecordExplanation":
-        """`GiveUp` where a field is missing or has another shape."""
-
-        def parse() -> RecordExplanation:
-            data = json.loads(text)
-            return read_plain(cls, {**data, "is_found": data["found"]})
-
-        return parse_job_result(place, parse)
+    def from_dict(cls, data: Mapping[str, Any]) -> "RecordExplanation":
+        return read_plain(cls, {**data, "is_found": data["found"]})

@@ -1,11 +1,9 @@
 """The argument of the job that runs statements and asks questions, and its answers: merge, dead letters, verify."""
 
-import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
-from tidegate.jobs.job_results import parse_job_result
-from tidegate.model.plain_data import read_plain
+from tidegate.jobs.job_json import JsonJob, JsonResult
 
 
 @dataclass(frozen=True)
@@ -24,23 +22,15 @@ class JobQuestions:
 
 
 @dataclass(frozen=True)
-class JobAnswers:
+class JobAnswers(JsonResult):
     """For each question of an attempt, in order, the number or the text that answers it."""
 
     attempt: str
     broken: tuple[Any, ...]
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str, place: str) -> "JobAnswers":
-        """`GiveUp` where a field is missing or has another shape."""
-        return parse_job_result(place, lambda: read_plain(cls, json.loads(text)))
-
 
 @dataclass(frozen=True)
-class StatementsJob:
+class StatementsJob(JsonJob):
     """Runs `statements` in order, in one session of their own; `conf` is set before the first.
 
     `table`: whose statements they are, where another engine than Spark may run them.
@@ -52,10 +42,3 @@ class StatementsJob:
     conf: dict[str, str] = field(default_factory=dict)
     questions: JobQuestions | None = None
     table: str = ""
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> "StatementsJob":
-        return read_plain(cls, json.loads(text))

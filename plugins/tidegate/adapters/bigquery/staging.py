@@ -20,6 +20,7 @@ from tidegate.adapters.bigquery.position import SHAPE_LABEL, check_removable
 from tidegate.adapters.bigquery.schema import find_collated_texts
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.failpoints import hit_failpoint
+from tidegate.jobs.job_json import parse_job_result
 from tidegate.jobs.stage_outcome import StageOutcome
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
@@ -354,7 +355,7 @@ def _list_valid(warehouse: Warehouse, intermediate: str) -> list[dict[str, Any]]
 def _get_outcome(landed: dict[str, Any]) -> StageOutcome:
     summary = landed["summary"]
     place = f"batch={summary['tidegate.batch']} attempt={summary['tidegate.attempt']} file={LANDED_FILE}"
-    return StageOutcome.from_dict(landed["outcome"], place)
+    return parse_job_result(place, lambda: StageOutcome.from_dict(landed["outcome"]))
 
 
 def read_loaded_rows(warehouse: Warehouse, intermediate: str, attempts: Iterable[str]) -> dict[str, int]:
