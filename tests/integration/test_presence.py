@@ -291,7 +291,7 @@ def _convert_to_plain(value: Any) -> Any:
 
 @pytest.mark.guard(
     "a tombstone without an event has no sequence",
-    file="jobs/tidegate_spark/stage/sequence.py",
+    file="jobs/tidegate_spark/stage/projection.py",
     text='table.metadata.get(name, "value.").startswith("value.")',
     off="name not in table.metadata",
 )

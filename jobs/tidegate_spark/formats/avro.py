@@ -157,7 +157,9 @@ def render_values(at: str, columns: Sequence[Column], fields: AvroFields) -> dic
         place = f"{at}.{quote(c.name)}"
         converted = render_conversion(place, fields.by_name[c.name], fields.names, fields.truncates(c))
         # what does not fit is a bad record, and must not end the batch before it is
-        values[c.name] = f"try_cast({_render_variable_scale(place, c, fields) or converted} AS {render_cast_type(c)})"
+        values[c.name] = (
+            f"try_cast({_render_variable_scale(place, c, fields) or converted} AS {render_cast_type(c.type)})"
+        )
     return values
 
 

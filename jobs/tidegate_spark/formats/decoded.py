@@ -88,13 +88,13 @@ def render_required_cases(subject: str, columns: Sequence[Column], places: Mappi
     return " ".join(case for case in cases if case)
 
 
-def render_cast_type(column: Column) -> str:
+def render_cast_type(kind: str) -> str:
     """Return the type to cast to: Spark casts nothing to what is NOT NULL inside, which is checked separately."""
-    return format_type(parse_type(column.type))
+    return format_type(parse_type(kind))
 
 
 def render_null_fields(columns: Sequence[Column]) -> str:
-    return ", ".join(f"CAST(NULL AS {render_cast_type(c)}) AS {quote(c.name)}" for c in columns)
+    return ", ".join(f"CAST(NULL AS {render_cast_type(c.type)}) AS {quote(c.name)}" for c in columns)
 
 
 def render_is_unkept(source: str, conversion: str, kind: str = "") -> str:

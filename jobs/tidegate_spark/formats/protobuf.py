@@ -89,4 +89,4 @@ def _render_required_reason(part_name: str, at: str, columns: tuple[Column, ...]
 
 
 def _render_values(at: str, columns: tuple[Column, ...]) -> dict[str, str]:
-    return {c.name: f"try_cast({at}.{quote(c.name)} AS {render_cast_type(c)})" for c in columns}
+    return {c.name: f"try_cast({at}.{quote(c.name)} AS {render_cast_type(c.type)})" for c in columns}

@@ -47,8 +47,7 @@ from tidegate_spark.stage.key import (
     keep_every_record,
     keep_last_per_key,
 )
-from tidegate_spark.stage.projection import project_rows
-from tidegate_spark.stage.sequence import add_sequence
+from tidegate_spark.stage.projection import add_sequence, project_rows
 from tidegate_spark.stage.unknown_field_counts import (
     gather_kinds,
     gather_unknown_fields,

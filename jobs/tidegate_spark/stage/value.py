@@ -260,7 +260,7 @@ def _judge_old_keys(decoded: DataFrame, table: StageTable, metadata: dict[str, s
     answers = [f"coalesce({render_attempt(sql)} <> 'false', true)" for sql in conditions if sql]
     if table.naming is not None and table.naming.name is not None:
         answers.append(f"coalesce({render_table_name(table.naming)} = {render_literal(table.naming.name)}, true)")
-    nulls = [f"CAST(NULL AS {render_cast_type(c)}) AS {quote(c.name)}" for c in table.value_columns]
+    nulls = [f"CAST(NULL AS {render_cast_type(c.type)}) AS {quote(c.name)}" for c in table.value_columns]
     rows = decoded.selectExpr("struct(*) AS _tidegate", *nulls, *_list_columns_beside_value(table, metadata))
     return rows.selectExpr("_tidegate.*", f"{' AND '.join(answers) or 'true'} AS is_old_key_wanted")
 
