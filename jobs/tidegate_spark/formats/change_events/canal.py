@@ -20,15 +20,15 @@ from tidegate_spark.fields.json.text import NON_FINITE_PATTERN, render_part
 from tidegate_spark.fields.lossless import render_is_changed
 from tidegate_spark.fields.text import render_conversion, render_is_lossy
 from tidegate_spark.formats.change_events.row_messages import (
-    MessageFields,
-    RowPlace,
+    MessageShape,
     decode_row_messages,
     render_lacking_cases,
+    render_metadata_fields,
 )
 from tidegate_spark.formats.decoded import DecodedValue, render_is_unkept, render_truncate_reason
 from tidegate_spark.formats.json import list_key_fields, list_known_columns, list_truncated_names, list_unknown_fields
 
-OPERATIONS = {"INSERT": "c", "UPDATE": "u", "DELETE": "d"}
+OPERATION = "CASE e.type WHEN 'INSERT' THEN 'c' WHEN 'UPDATE' THEN 'u' WHEN 'DELETE' THEN 'd' END"
 # a statement whose rows follow (MySQL: binlog_rows_query_log_events); the end of a transaction; TiCDC's word on time
 ROWLESS_TYPES = ("QUERY", "XACOMMIT", "TIDB_WATERMARK")
 # With GTIDs Canal makes a message of each one, of no table and under the type that stands for none (UPDATE, mostly).
@@ -50,7 +50,6 @@ UNKEPT = {
     for word, name in (("ingestion-timestamp", "ts"), ("event-timestamp", "es"))
 }
 ROW_TEXT = render_part("value_text", "$.data[0]")  # all rows of a message have the same columns
-ROW_PLACE = RowPlace(ROW_TEXT, "get(datas, 0)", ())
 OLD_ROWS = render_part("value_text", "$.old")
 ROW_NAMES = (
     f"transform(from_json({render_part('value_text', '$.data')}, 'ARRAY<MAP<STRING, STRING>>'), "
@@ -66,7 +65,6 @@ IS_TRUNCATE = "coalesce(e.type = 'TRUNCATE', false)"
 LATIN = r"\A[\x00-\xff]*\z"
 METADATA_FIELDS = {
     "database": "database: STRING",
-    "table": "table: STRING",
     "sql-type": "sqlType: MAP<STRING, INT>",
     "pk-names": "pkNames: ARRAY<STRING>",
     "ingestion-timestamp": "ts: BIGINT",
@@ -116,23 +114,19 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     fields = TextFields(list_known_columns(table), rules)
     keys = TextFields(list_key_fields(table).columns)
     old = f", old: ARRAY<{keys.text_struct}>" if keys.columns else ""
-    metadata = "".join(
-        f", {sql}"
-        for word, sql in METADATA_FIELDS.items()
-        if word == "table" or f"value.{word}" in table.metadata.values()
-    )
-    inside = f"type: STRING, isDdl: BOOLEAN, data: ARRAY<{fields.text_struct}>{old}{metadata}"
+    shape = MessageShape(fields, keys, text=ROW_TEXT, row="get(datas, 0)", places=(), old_rows=OLD_ROWS)
+    metadata = render_metadata_fields(METADATA_FIELDS, table)
+    inside = f"type: STRING, isDdl: BOOLEAN, data: ARRAY<{fields.text_struct}>{old}, table: STRING{metadata}"
     # Canal itself writes no number that Spark prints anew
     has_number = f"value_text RLIKE {render_literal(BARE_NUMBER_PATTERN)}"
     exact = render_exact_from_json("value_text", inside)
     message = f"CASE WHEN {has_number} THEN {exact} ELSE {render_from_json('value_text', inside)} END"
     parsed_records = records.selectExpr("*", f"{message} AS j")
     events = parsed_records.selectExpr("*", f"{render_object('j')} AS e")
-    cases = " ".join(f"WHEN '{word}' THEN '{op}'" for word, op in OPERATIONS.items())
     rowless = f"(e.type IN ({', '.join(map(render_literal, ROWLESS_TYPES))}) OR {IS_OF_NO_TABLE})"
     read = events.selectExpr(
         "*",
-        f"CASE WHEN NOT coalesce(e.isDdl, false) THEN CASE e.type {cases} END END AS event_op",
+        f"CASE WHEN NOT coalesce(e.isDdl, false) THEN {OPERATION} END AS event_op",
         "e.data AS datas",
         *(["e.old AS olds"] if old else []),
     ).selectExpr(
@@ -144,11 +138,11 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         "WHEN coalesce(size(datas), 0) < 1 THEN concat('the message has no data: type=', e.type) "
         "WHEN exists(datas, d -> d IS NULL) THEN concat('the message has null in place of a row: type=', e.type) "
         f"WHEN {ROWS_DIFFER} THEN concat('the rows of the message do not have the same columns: type=', e.type) "
-        f"{render_lacking_cases(table, ROW_PLACE, (fields, keys))} END AS own_reason",
+        f"{render_lacking_cases(table, shape)} END AS own_reason",
         *list_unknown_fields(table, "datas", fields, [("data",)], is_list=True),
     )
     return replace(
-        decode_row_messages(read, table, MessageFields(fields, keys, OLD_ROWS), METADATA, IS_TRUNCATE),
+        decode_row_messages(read, table, shape, METADATA, IS_TRUNCATE),
         lossy_metadata=UNKEPT,
         concerns_all="coalesce(e.type = 'XAROLLBACK', false)",
     )

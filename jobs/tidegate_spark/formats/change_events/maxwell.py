@@ -10,15 +10,18 @@ from tidegate_spark.fields.json.objects import Fields, read_objects, render_obje
 from tidegate_spark.fields.json.reasons import render_unreadable_cases
 from tidegate_spark.fields.json.text import render_part
 from tidegate_spark.formats.change_events.row_messages import (
-    MessageFields,
-    RowPlace,
+    MessageShape,
     decode_row_messages,
     render_lacking_cases,
+    render_metadata_fields,
 )
 from tidegate_spark.formats.decoded import DecodedValue, render_is_unkept
 from tidegate_spark.formats.json import get_reading_rules, list_key_fields, list_known_columns, list_unknown_fields
 
-OPERATIONS = {"insert": "c", "bootstrap-insert": "r", "update": "u", "delete": "d"}
+OPERATION = (
+    "CASE e.type WHEN 'insert' THEN 'c' WHEN 'bootstrap-insert' THEN 'r' WHEN 'update' THEN 'u' "
+    "WHEN 'delete' THEN 'd' END"
+)
 IGNORED_TYPES = ("bootstrap-start", "bootstrap-complete", "heartbeat")
 SCHEMA_CHANGE_PATTERN = "^(table|database)-(create|alter|drop)$"
 METADATA = {
@@ -28,7 +31,6 @@ METADATA = {
     "ingestion-timestamp": render_timestamp("e.ts", "seconds", "TIMESTAMP"),
 }
 ROW_TEXT = render_part("value_text", "$.data")
-ROW_PLACE = RowPlace(ROW_TEXT, "e.data", ("data",))
 OLD_ROWS = f"concat('[', {render_part('value_text', '$.old')}, ']')"
 METADATA_FIELDS = {"primary-key-columns": "primary_key_columns: ARRAY<STRING>"}
 
@@ -38,19 +40,17 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     fields = Fields(list_known_columns(table), get_reading_rules(table))
     keys = list_key_fields(table)
     old = f", old: {keys.text_struct}" if keys.columns else ""
-    metadata = "".join(
-        f", {sql}" for word, sql in METADATA_FIELDS.items() if f"value.{word}" in table.metadata.values()
-    )
+    shape = MessageShape(fields, keys, text=ROW_TEXT, row="e.data", places=("data",), old_rows=OLD_ROWS)
+    metadata = render_metadata_fields(METADATA_FIELDS, table)
     inside = f"type: STRING, data: {fields.text_struct}{old}, database: STRING, table: STRING, ts: BIGINT{metadata}"
     places = [(fields, ".data"), *([(keys, ".old")] if old else [])]
     parsed_records = read_objects(records, "j", inside, places)
     events = parsed_records.selectExpr("*", f"{render_object('j')} AS e")
-    cases = " ".join(f"WHEN '{word}' THEN '{op}'" for word, op in OPERATIONS.items())
     misfits = fields.render_misfits("e.data", ("$.data",))
     ignored_types = ", ".join(f"'{word}'" for word in IGNORED_TYPES)
     read = events.selectExpr(
         "*",
-        f"CASE e.type {cases} END AS event_op",
+        f"{OPERATION} AS event_op",
         "CASE WHEN e.data IS NOT NULL THEN array(e.data) END AS datas",
         *(["CASE WHEN e.old IS NOT NULL THEN array(e.old) END AS olds"] if old else []),
     ).selectExpr(
@@ -60,10 +60,8 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"WHEN event_op IS NULL AND e.type NOT IN ({ignored_types}) AND NOT e.type RLIKE '{SCHEMA_CHANGE_PATTERN}' "
         "THEN concat('the message has an unknown type=', e.type) "
         "WHEN event_op IS NOT NULL AND datas IS NULL THEN concat('the message has no data: type=', e.type) "
-        f"{render_lacking_cases(table, ROW_PLACE, (fields, keys))} END AS own_reason",
+        f"{render_lacking_cases(table, shape)} END AS own_reason",
         *list_unknown_fields(table, "e.data", fields, [("data",)]),
     )
     unkept = {"ingestion-timestamp": render_is_unkept("e.ts", METADATA["ingestion-timestamp"])}
-    return replace(
-        decode_row_messages(read, table, MessageFields(fields, keys, OLD_ROWS), METADATA), lossy_metadata=unkept
-    )
+    return replace(decode_row_messages(read, table, shape, METADATA), lossy_metadata=unkept)

@@ -13,22 +13,21 @@ from tidegate_spark.fields.json.text import render_part
 from tidegate_spark.fields.lossless import render_is_text_lossy, render_text_conversion
 from tidegate_spark.formats.change_events.row_messages import (
     UPDATE,
-    MessageFields,
-    RowPlace,
+    MessageShape,
     decode_row_messages,
     render_keys_differ,
     render_lacking_cases,
+    render_metadata_fields,
 )
 from tidegate_spark.formats.decoded import DELETE, DecodedValue, render_truncate_reason
 from tidegate_spark.formats.json import get_reading_rules, list_key_fields, list_known_columns, list_unknown_fields
 
-OPERATIONS = {"I": "c", "U": UPDATE, "D": DELETE}
+OPERATION = "CASE e.op_type WHEN 'I' THEN 'c' WHEN 'U' THEN 'u' WHEN 'D' THEN 'd' END"
 TRUNCATE = "T"
 AFTER_TEXT, BEFORE_TEXT = (render_part("value_text", f"$.{row}") for row in ("after", "before"))
 OLD_ROWS = f"concat('[', {BEFORE_TEXT}, ']')"
 OLD_NAMES = f"json_object_keys({BEFORE_TEXT})"
 ROW_TEXT = f"CASE WHEN e.op_type = 'D' THEN {BEFORE_TEXT} ELSE {AFTER_TEXT} END"
-ROW_PLACE = RowPlace(ROW_TEXT, "data", ("after", "before"))
 POSITION_TYPE = Primitive("DECIMAL(38,0)")
 POSITION = "try_cast(e.pos AS DECIMAL(38,0))"
 POSITION_CASE = (
@@ -57,14 +56,13 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     """`op_type` decides; a record without a value changes nothing, because its row is unknown."""
     fields = Fields(tuple(replace(c, nullable=True) for c in list_known_columns(table)), get_reading_rules(table))
     keys = list_key_fields(table)
-    words = {word.removeprefix("value.") for word in table.metadata.values()}
-    metadata = "".join(f", {sql}" for word, sql in METADATA_FIELDS.items() if word in words)
+    shape = MessageShape(fields, keys, text=ROW_TEXT, row="data", places=("after", "before"), old_rows=OLD_ROWS)
+    metadata = render_metadata_fields(METADATA_FIELDS, table)
     inside = f"op_type: STRING, before: {fields.text_struct}, after: {fields.text_struct}{metadata}"
     parsed_records = read_objects(records, "j", inside, [(fields, ".after"), (fields, ".before")])
-    cases = " ".join(f"WHEN '{word}' THEN '{op}'" for word, op in OPERATIONS.items())
     events = parsed_records.selectExpr("*", f"{render_object('j')} AS e").selectExpr(
         "*",
-        f"CASE e.op_type {cases} END AS event_op",
+        f"{OPERATION} AS event_op",
         "CASE WHEN e.op_type = 'D' THEN e.before ELSE e.after END AS data",
         f"CASE WHEN e.op_type = 'U' THEN json_object_keys({AFTER_TEXT}) END AS sent",
         *(
@@ -80,13 +78,13 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         "CASE WHEN data IS NOT NULL THEN array(data) END AS datas",
         *(["CASE WHEN old IS NOT NULL THEN array(old) END AS olds"] if keys.columns else []),
         f"CASE WHEN value IS NULL THEN NULL {render_unreadable_cases('j', misfits)} {_render_unknown_cases(table)} "
-        f"{POSITION_CASE if 'pos' in words else ''} "
-        f"{render_lacking_cases(table, ROW_PLACE, (fields, keys), other_cases)} END AS own_reason",
+        f"{POSITION_CASE if 'value.pos' in table.metadata.values() else ''} "
+        f"{render_lacking_cases(table, shape, other_cases)} END AS own_reason",
         *list_unknown_fields(table, "e.after", fields, [("after",)]),
     )
     absent = {c.name: _render_is_absent(c.name, table) for c in fields.columns}
     is_truncate = f"coalesce(e.op_type = '{TRUNCATE}', false)"
-    decoded = decode_row_messages(read, table, MessageFields(fields, keys, OLD_ROWS), METADATA, is_truncate)
+    decoded = decode_row_messages(read, table, shape, METADATA, is_truncate)
     return replace(decoded, absent_columns=absent, lossy_metadata=_render_unkept(table))
 
 

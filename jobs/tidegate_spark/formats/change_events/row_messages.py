@@ -27,33 +27,42 @@ FIRST_ROW = f"(CASE WHEN get(changes, 0).op <> '{DELETE}' THEN get(changes, 0).r
 MAY_SHOW_NULL = f"event_op = '{UPDATE}' AND contains(value_text, 'null')"
 
 
-class MessageFields(NamedTuple):
-    """How the rows of a message are read: all columns, the key's alone, and the JSON text of its rows before."""
+class MessageShape(NamedTuple):
+    """How the rows of a message are read: all columns and the key's alone, and in SQL where its rows are.
+
+    `text` and `row` are the first row as JSON text and parsed, `places` the fields of the message that may hold it, and
+    `old_rows` the JSON text of its rows before.
+    """
 
     rows: Fields
     keys: Fields
+    text: str
+    row: str
+    places: tuple[str, ...]
     old_rows: str
 
 
+def render_metadata_fields(fields: Mapping[str, str], table: StageTable) -> str:
+    """Return the fields of a message that hold metadata of the table, from all `fields` by the word of `metadata`."""
+    return "".join(f", {sql}" for word, sql in fields.items() if f"value.{word}" in table.metadata.values())
+
+
 def decode_row_messages(
-    records: DataFrame,
-    table: StageTable,
-    fields: MessageFields,
-    metadata: Mapping[str, str],
-    is_truncate: str = "false",
+    records: DataFrame, table: StageTable, shape: MessageShape, metadata: Mapping[str, str], is_truncate: str = "false"
 ) -> DecodedValue:
     """Decode records that have `event_op`, `datas`, `olds` and `own_reason` beside them.
 
     `datas` and `olds` are arrays of raw rows. An update that moves a row to another key deletes the old one too. A
     record with one bad row is bad as a whole. `is_truncate` is a condition.
     """
-    rows, keys, old_rows = fields
+    rows = shape.rows
+    keys = shape.keys
     reasons = (
         f"transform(changes, c -> coalesce({rows.render_reason('c.row', 'the value')}, "
         f"{_render_key_reason(keys, 'c.row')}))"
     )
     judged = (
-        _add_old_keys(records, keys, old_rows)
+        _add_old_keys(records, keys, shape.old_rows)
         .selectExpr("*", f"{_render_changes(rows, keys)} AS changes")
         .selectExpr("*", f"coalesce(own_reason, get(filter({reasons}, r -> r IS NOT NULL), 0)) AS located_reason")
         .selectExpr("*", "posexplode_outer(CASE WHEN located_reason IS NULL THEN changes END) AS (position, found)")
@@ -95,23 +104,9 @@ def _render_key_row(keys: Fields) -> str:
     return f"CASE WHEN located_reason IS NULL THEN found.row WHEN {has_key} THEN {only_row} END"
 
 
-class RowPlace(NamedTuple):
-    """A message's row as JSON text and parsed, in SQL, and the fields of the message that may hold it."""
-
-    text: str
-    row: str
-    fields: tuple[str, ...]
-
-
-def render_lacking_cases(
-    table: StageTable, place: RowPlace, fields: tuple[Fields, Fields], other_cases: str = ""
-) -> str:
-    """Return the last of `WHEN … THEN …` for a row that lacks all columns, or a key's field.
-
-    `fields` are those of all columns and of the key.
-    """
-    text, row, places = place
-    rows, keys = fields
+def render_lacking_cases(table: StageTable, shape: MessageShape, other_cases: str = "") -> str:
+    """Return the last of `WHEN … THEN …` for a row that lacks all columns, or a key's field."""
+    rows, keys, text, row, places, _ = shape
     alien = "" if table.value.adds_columns else render_no_column_case(text, row, rows, rows)
     alien = f"{alien} {render_respelled_case(text, row, rows)}"
     missing = render_missing_cases(text, row, keys, "the value") if keys.columns else ""
