@@ -47,13 +47,9 @@ def guard_lengths(spark: Any, job: StageJob) -> StageJob:
 
 
 def add_length_check(table: StageTable) -> StageTable:
-    key = table.key
-    value = table.value
-    if _is_avro(key):
-        key = replace(key, options={**key.options, LENGTH_CHECK_OPTION: True})
-    if _is_avro(value):
-        value = replace(value, options={**value.options, LENGTH_CHECK_OPTION: True})
-    return replace(table, key=key, value=value)
+    parts = {name: part for name, part in (("key", table.key), ("value", table.value)) if _is_avro(part)}
+    checked = {n: replace(part, options={**part.options, LENGTH_CHECK_OPTION: True}) for n, part in parts.items()}
+    return replace(table, **checked)
 
 
 def _is_avro(part: KeyFormat | ValueFormat) -> bool:

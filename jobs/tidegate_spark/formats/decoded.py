@@ -7,7 +7,7 @@ DecodedKey`. `records` are the Kafka source's columns with `key_text` and `value
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from types import ModuleType
+from typing import Any
 
 from pyspark.sql import DataFrame
 from tidegate.formats.registry import get_format
@@ -128,7 +128,6 @@ def _is_ignored(table: StageTable) -> bool:
     return bool(table.value.options.get("truncate") == "ignore")
 
 
-FORMATS_PACKAGE = "tidegate_spark.formats"
 DecodeKey = Callable[[DataFrame, StageTable], DecodedKey]
 DecodeValue = Callable[[DataFrame, StageTable], DecodedValue]
 
@@ -138,20 +137,17 @@ def add_key_object(records: DataFrame, table: StageTable) -> DataFrame:
     is_read = bool(table.key_columns) and not table.key.from_value
     if not is_read or get_format(table.value.format).holds_several_rows:
         return records
-    parse: Callable[[DataFrame, StageTable], DataFrame] | None
-    parse = getattr(find_decoder(table.key.format), "add_key_object", None)
-    return records if parse is None else parse(records, table)
+    decoder = find_decoder(table.key.format)
+    return decoder.add_key_object(records, table) if hasattr(decoder, "add_key_object") else records
 
 
 def get_key_decoder(table: StageTable) -> DecodeKey:
-    decode: DecodeKey = find_decoder(table.key.format).decode_key
-    return decode
+    return find_decoder(table.key.format).decode_key
 
 
 def get_value_decoder(table: StageTable) -> DecodeValue:
-    decode: DecodeValue = find_decoder(table.value.format).decode_value
-    return decode
+    return find_decoder(table.value.format).decode_value
 
 
-def find_decoder(name: str) -> ModuleType:
-    return import_module(f"{FORMATS_PACKAGE}.{get_format(name).module}")
+def find_decoder(name: str) -> Any:
+    return import_module(f"tidegate_spark.formats.{get_format(name).module}")

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from pyspark.sql.types import _has_type
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, parse_type
 from tidegate.spec.source import METADATA_TYPES
@@ -16,6 +17,11 @@ from tidegate_spark.formats.decoded import NO_CHANGE
 NULL_ELEMENT_REASON = "NULL inside of an array, which BigQuery cannot hold"
 INVALID_TEXT_REASON = "not valid UTF-8, which BigQuery cannot hold"
 YEAR_RANGE_REASON = "outside of the years 1 to 9999, which BigQuery cannot hold"
+# a record's own time as a column of files; one that BigQuery cannot hold is of a bad record
+STORABLE_TIME = (
+    f"CASE WHEN timestamp NOT BETWEEN {render_year_range('TIMESTAMP')} "
+    f"THEN TIMESTAMP'{LAST_MOMENTS['TIMESTAMP']}' ELSE timestamp END"
+)
 
 
 def add_limit_reasons(decoded: DataFrame, table: StageTable) -> DataFrame:
@@ -57,26 +63,13 @@ def _list_record_faults(table: StageTable) -> Iterator[tuple[str, str]]:
         )
 
 
-def render_storable_time(time: str) -> str:
-    """Return a record's own time as a column of files; one that BigQuery cannot hold is of a bad record."""
-    return (
-        f"CASE WHEN {time} NOT BETWEEN {render_year_range('TIMESTAMP')} THEN TIMESTAMP'{LAST_MOMENTS['TIMESTAMP']}' "
-        f"ELSE {time} END"
-    )
-
-
 def _list_struct_faults(struct: str, fields: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     return (fault for name, kind in fields for fault in list_faults(f"{struct}.{quote(name)}", parse_type(kind), name))
 
 
 def _render_case(faults: Iterable[tuple[str, str]]) -> str:
-    faults = list(faults)
-    skip_case = f"WHEN change = '{NO_CHANGE}' OR NOT is_wanted THEN NULL"
-    return (
-        f"CASE {skip_case} {' '.join(f'WHEN {sql} THEN {render_literal(reason)}' for reason, sql in faults)} END"
-        if faults
-        else ""
-    )
+    cases = " ".join(f"WHEN {sql} THEN {render_literal(reason)}" for reason, sql in faults)
+    return f"CASE WHEN change = '{NO_CHANGE}' OR NOT is_wanted THEN NULL {cases} END" if cases else ""
 
 
 def list_faults(value: str, kind: DataType, name: str, depth: int = 0) -> Iterator[tuple[str, str]]:
@@ -108,7 +101,7 @@ def replace_map_values(rows: DataFrame) -> DataFrame:
 
 
 def _render_without_maps(value: str, kind: T.DataType, depth: int = 0) -> str:
-    if not _has_map(kind):
+    if not _has_type(kind, T.MapType):
         return value
     each = f"e{depth}"
     match kind:
@@ -125,14 +118,3 @@ def _render_without_maps(value: str, kind: T.DataType, depth: int = 0) -> str:
             )
             return f"CASE WHEN {value} IS NOT NULL THEN struct({', '.join(parts)}) END"
     return value
-
-
-def _has_map(kind: T.DataType) -> bool:
-    match kind:
-        case T.MapType():
-            return True
-        case T.ArrayType():
-            return _has_map(kind.elementType)
-        case T.StructType():
-            return any(_has_map(field.dataType) for field in kind)
-    return False

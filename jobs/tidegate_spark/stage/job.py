@@ -36,6 +36,7 @@ from tidegate_spark.stage.record_pass import (
     infer_lacking_columns,
     list_row_columns,
     render_as_data,
+    render_place,
 )
 
 # Spark would sort by the batch number to write one partition after the other; there is but one.
@@ -92,7 +93,7 @@ def _stage_table(spark: SparkSession, job: StageJob, table: StageTable, records:
         _leave_outcome(spark, table, explanation.to_json())
         return
     if table.outlines:
-        chosen = records.where(" OR ".join(f"({_render_place(*place)})" for place in table.outlines))
+        chosen = records.where(" OR ".join(f"({render_place(*place)})" for place in table.outlines))
         _leave_outcome(spark, table, build_outlines(add_texts(keep_every_record(chosen)), table, decode).to_json())
         return
     is_plain = table.tries_plain and job.letters is None and can_read_plainly(table)
@@ -112,13 +113,9 @@ def _stage_table(spark: SparkSession, job: StageJob, table: StageTable, records:
     _leave_outcome(spark, table, outcome.to_json(), unusual)
 
 
-def _render_place(topic: str, partition: int, offset: int) -> str:
-    return f"topic = {render_literal(topic)} AND partition = {partition} AND offset = {offset}"
-
-
 def _find_refused_columns(table: StageTable, records: DataFrame, first: FirstBadRecord) -> tuple[str, ...]:
     made = [column for column in table.value_columns if column.name.casefold() not in table.fixed]
-    place = _render_place(first.topic, first.partition, first.offset)
+    place = render_place(first.topic, first.partition, first.offset)
     record = add_texts(keep_every_record(records.where(place))).persist()
     try:
         return find_refused_columns(record, table, made, decode)

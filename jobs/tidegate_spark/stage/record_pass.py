@@ -37,7 +37,7 @@ from tidegate_spark.formats.decoded import NO_CHANGE, TRUNCATE, DecodedValue, ad
 from tidegate_spark.formats.json import reports_unknown_fields
 from tidegate_spark.formats.plain_json import UNUSUAL, decode_plain_key, decode_plain_value
 from tidegate_spark.formats.wire_format import ignore_other_schemas, normalize_wire_format, restore_sent_bytes
-from tidegate_spark.stage.bigquery_limits import add_limit_reasons, render_storable_time
+from tidegate_spark.stage.bigquery_limits import STORABLE_TIME, add_limit_reasons
 from tidegate_spark.stage.foreign_records import has_conditions, mark_foreign_records
 from tidegate_spark.stage.key import (
     COUNT_COLUMN,
@@ -250,13 +250,13 @@ def _judge_owner(reasoned: DataFrame, decoded_value: DecodedValue, table: StageT
 
 def _render_bad_fate(table: StageTable) -> str:
     if table.skips is not None:
-        places = [
-            f"WHEN topic = {render_literal(topic)} AND partition = {partition} AND offset = {offset} "
-            f"THEN '{DEAD_LETTER_FATE}'"
-            for topic, partition, offset in table.skips
-        ]
-        return f"(CASE {' '.join(places)} ELSE 'bad' END)" if places else "'bad'"
+        cases = " ".join(f"WHEN {render_place(*place)} THEN '{DEAD_LETTER_FATE}'" for place in table.skips)
+        return f"(CASE {cases} ELSE 'bad' END)" if cases else "'bad'"
     return "'bad'" if table.set_aside is None else f"'{DEAD_LETTER_FATE}'"
+
+
+def render_place(topic: str, partition: int, offset: int) -> str:
+    return f"topic = {render_literal(topic)} AND partition = {partition} AND offset = {offset}"
 
 
 def _spoil_whole_records(judged: DataFrame) -> DataFrame:
@@ -317,7 +317,7 @@ def render_key(table: StageTable) -> str:
 
 
 def _list_times(table: StageTable) -> list[str]:
-    at = render_storable_time("timestamp") if table.folder else "timestamp"
+    at = STORABLE_TIME if table.folder else "timestamp"
     now = PARTITION_TIMES[table.partition_time]
     return [f"{at} AS timestamp", f"{at if now is None else render_as_data(now)} AS partition_time"]
 

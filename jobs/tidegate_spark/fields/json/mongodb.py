@@ -24,23 +24,20 @@ def _build_wrapper_pattern(name: str, value: str) -> str:
 
 # in this order: a date of the newer version holds a number
 _WRAPPER_PATTERNS = (
-    (_build_wrapper_pattern("oid", '("[0-9a-fA-F]{24}")'), "$1"),
-    (_build_wrapper_pattern("numberLong", _INTEGER_PATTERN), "$1"),
-    (_build_wrapper_pattern("numberInt", _INTEGER_PATTERN), "$1"),
-    (_build_wrapper_pattern("numberDouble", _NUMBER_PATTERN), "$1"),
-    (_build_wrapper_pattern("numberDouble", f"({_NOT_FINITE_PATTERN})"), "$1"),
+    _build_wrapper_pattern("oid", '("[0-9a-fA-F]{24}")'),
+    _build_wrapper_pattern("numberLong", _INTEGER_PATTERN),
+    _build_wrapper_pattern("numberInt", _INTEGER_PATTERN),
+    _build_wrapper_pattern("numberDouble", _NUMBER_PATTERN),
+    _build_wrapper_pattern("numberDouble", f"({_NOT_FINITE_PATTERN})"),
     # a text: a column of doubles would not hold all of its digits
-    (_build_wrapper_pattern("numberDecimal", f"({_TEXT_PATTERN})"), "$1"),
-    (_build_wrapper_pattern("uuid", f"({_TEXT_PATTERN})"), "$1"),
-    (_build_wrapper_pattern("symbol", f"({_TEXT_PATTERN})"), "$1"),
-    (_build_wrapper_pattern("date", f"({_TEXT_PATTERN})"), "$1"),
-    (
-        _build_wrapper_pattern(
-            "binary", rf'\{{\s*+"base64"\s*+:\s*+({_TEXT_PATTERN})\s*+,\s*+"subType"\s*+:\s*+{_TEXT_PATTERN}\s*+\}}'
-        ),
-        "$1",
+    _build_wrapper_pattern("numberDecimal", f"({_TEXT_PATTERN})"),
+    _build_wrapper_pattern("uuid", f"({_TEXT_PATTERN})"),
+    _build_wrapper_pattern("symbol", f"({_TEXT_PATTERN})"),
+    _build_wrapper_pattern("date", f"({_TEXT_PATTERN})"),
+    _build_wrapper_pattern(
+        "binary", rf'\{{\s*+"base64"\s*+:\s*+({_TEXT_PATTERN})\s*+,\s*+"subType"\s*+:\s*+{_TEXT_PATTERN}\s*+\}}'
     ),
-    (_build_wrapper_pattern("binary", rf'({_TEXT_PATTERN})\s*+,\s*+"\$type"\s*+:\s*+{_TEXT_PATTERN}'), "$1"),
+    _build_wrapper_pattern("binary", rf'({_TEXT_PATTERN})\s*+,\s*+"\$type"\s*+:\s*+{_TEXT_PATTERN}'),
 )
 _DATE_PATTERN = _build_wrapper_pattern("date", "(-?[0-9]++)")
 
@@ -50,8 +47,8 @@ def render_plain_json(text: str) -> str:
 
     Counted dates become texts in UTC, within the years of tables.
     """
-    for pattern, value in _WRAPPER_PATTERNS:
-        text = f"regexp_replace({text}, {render_literal(pattern)}, {render_literal(value)})"
+    for pattern in _WRAPPER_PATTERNS:
+        text = f"regexp_replace({text}, {render_literal(pattern)}, '$1')"
     parts = f"split(b, {render_literal(_DATE_PATTERN)}, -1)"
     dates = f"regexp_extract_all(b, {render_literal(_DATE_PATTERN)}, 0)"
     at = render_timestamp(
@@ -62,11 +59,7 @@ def render_plain_json(text: str) -> str:
     return render_once(text, f"CASE WHEN contains(b, '\"$date\"') THEN {whole} ELSE b END")
 
 
-def render_is_one_value(text: str) -> str:
-    elements = f"from_json(concat('{{\"e\":[', {text}, ',null]}}'), 'e ARRAY<VARIANT>').e"
-    return f"coalesce(size({elements}) = 2, false)"
-
-
+IS_ONE_VALUE = """coalesce(size(from_json(concat('{"e":[', b, ',null]}'), 'e ARRAY<VARIANT>').e) = 2, false)"""
 ROW_FIELDS = ("before", "after")
 KEY_PROBLEM = "value_key_problem"  # of a key that is taken from the value
 TEXT_ROW_PATTERN = r'"(?:before|after)"\s*+:\s*+"'
@@ -132,7 +125,7 @@ def _render_document_key(table: StageTable) -> str:
     body = "coalesce(get_json_object(key_text, '$.payload'), key_text)"
     inside = f"CASE WHEN {_render_is_text('b.id')} THEN try_variant_get(b.id, '$', 'STRING') END"
     text = render_once(f"from_json({body}, 'id VARIANT')", inside)
-    key_json = f"CASE WHEN {render_is_one_value('b')} THEN concat({name}, b, '}}') ELSE '{{' END"
+    key_json = f"CASE WHEN {IS_ONE_VALUE} THEN concat({name}, b, '}}') ELSE '{{' END"
     return render_once(text, f"CASE WHEN b IS NULL THEN key_text ELSE {key_json} END")
 
 
@@ -228,6 +221,6 @@ def _render_document(variant: str) -> str:
     text = f"try_variant_get({variant}, '$', 'STRING')"
     whole = render_once(
         text,
-        f"CASE WHEN NOT ({render_is_not_object('b')}) AND {render_is_one_value('b')} THEN {render_plain_json('b')} END",
+        f"CASE WHEN NOT ({render_is_not_object('b')}) AND {IS_ONE_VALUE} THEN {render_plain_json('b')} END",
     )
     return f"CASE WHEN {_render_is_text(variant)} THEN {whole} ELSE coalesce(to_json({variant}), 'null') END"

@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from tidegate.formats.registry import SOURCE_TYPES
 from tidegate.jobs.stage_job import StageTable
-from tidegate.schema.avro import collect_named_types, is_record, list_branches, resolve_name
+from tidegate.schema.avro import Names, collect_named_types, is_record, list_branches, resolve_name
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.avro import render_timestamp
@@ -42,7 +42,10 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         "coalesce(a.after, a.before) AS kv",
     )
     names = collect_named_types(schema)
-    parts = [get_field_schemas(schema)[name] for name in ("after", "before")]
+    envelope = get_field_schemas(schema)
+    source_fields = _find_source_fields(envelope, names)
+    metadata = _render_metadata(envelope, source_fields)
+    parts = [envelope[name] for name in ("after", "before")]
     rows = [resolve_name(branch, names) for part in parts for branch in reversed(list_branches(part))]
     row_fields = get_field_schemas(next(node for node in rows if is_record(node)))
     fields = AvroFields(row_fields, names, list_truncated_names(table))
@@ -52,8 +55,8 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         previous_key=_render_old_key_of_row(table, fields),
         key_presence=KEY_PRESENCE,
         truncate_condition=IS_TRUNCATE if table.value.applies_truncates else None,
-        metadata=_render_metadata(schema),
-        lossy_metadata=_render_unkept(schema),
+        metadata=metadata,
+        lossy_metadata=_render_unkept(envelope, source_fields, metadata),
         is_tombstone="value IS NULL",
         columns_before=render_values("a.before", table.value_columns, fields),
     )
@@ -69,38 +72,32 @@ def _render_old_key_of_row(table: StageTable, fields: AvroFields) -> str | None:
     return render_old_key([(c.name, old[c.name], new[c.name], "false") for c in keys], "a.before", table)
 
 
-def _render_unkept(schema: dict[str, Any]) -> dict[str, str]:
-    rendered = _render_metadata(schema)
-    source_fields = _find_source_fields(schema)
+def _render_unkept(envelope: dict[str, Any], source_fields: dict[str, str], metadata: dict[str, str]) -> dict[str, str]:
     words = {"source.timestamp": (source_fields.get("ts_ms"), "TIMESTAMP")}
     words |= {f"source.{name}": (source_fields.get(name), kind) for name, kind in SOURCE_TYPES.items()}
-    if "ts_ms" in get_field_schemas(schema):
+    if "ts_ms" in envelope:
         words["ingestion-timestamp"] = ("a.ts_ms", "TIMESTAMP")
     return {
-        word: render_is_unkept(f"CAST({sql} AS STRING)", rendered[word], kind)
+        word: render_is_unkept(f"CAST({sql} AS STRING)", metadata[word], kind)
         for word, (sql, kind) in words.items()
         if sql is not None
     }
 
 
-def _find_source_fields(schema: dict[str, Any]) -> dict[str, str]:
-    names = collect_named_types(schema)
-    fields = get_field_schemas(schema)
-    sources = [resolve_name(branch, names) for branch in list_branches(fields.get("source", []))]
+def _find_source_fields(envelope: dict[str, Any], names: Names) -> dict[str, str]:
+    sources = [resolve_name(branch, names) for branch in list_branches(envelope.get("source", []))]
     inner = {name for node in sources if is_record(node) for name in get_field_schemas(node)}
     return {name: f"a.source.{quote(name)}" for name in inner}
 
 
-def _render_metadata(schema: dict[str, Any]) -> dict[str, str]:
-    fields = get_field_schemas(schema)
-    source_fields = _find_source_fields(schema)
+def _render_metadata(envelope: dict[str, Any], source_fields: dict[str, str]) -> dict[str, str]:
     tables = [source_fields[name] for name in ("table", "collection") if name in source_fields]
     pairs = ", ".join(f"{render_literal(name)}, CAST({sql} AS STRING)" for name, sql in sorted(source_fields.items()))
     properties = f"CASE WHEN a.source IS NOT NULL THEN map_filter(map({pairs}), (k, v) -> v IS NOT NULL) END"
     no_time = "CAST(NULL AS BIGINT)"
     no_text = "CAST(NULL AS STRING)"
     return {
-        "ingestion-timestamp": render_timestamp("a.ts_ms" if "ts_ms" in fields else no_time, "millis", "TIMESTAMP"),
+        "ingestion-timestamp": render_timestamp("a.ts_ms" if "ts_ms" in envelope else no_time, "millis", "TIMESTAMP"),
         "source.timestamp": render_timestamp(source_fields.get("ts_ms", no_time), "millis", "TIMESTAMP"),
         "source.database": source_fields.get("db", no_text),
         "source.schema": source_fields.get("schema", no_text),
