@@ -116,7 +116,7 @@ def follower(workbench: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Follow
 
 @pytest.mark.guard(
     "publication: rows without an id are compared",
-    file="jobs/tidegate_spark/publish/touched_rows.py",
+    file="jobs/tidegate_spark/publish/snapshot_rows.py",
     text="HAVING count_0 <> count_1 OR {is_unknown}",
     off="HAVING count_0 <> count_1",
 )

@@ -56,13 +56,8 @@ def _is_avro(part: KeyFormat | ValueFormat) -> bool:
     return get_format(part.format).schema is SchemaKind.AVRO
 
 
-NATIVE_LOGICAL_TYPES = (
-    "timestamp-millis",
-    "timestamp-micros",
-    "local-timestamp-millis",
-    "local-timestamp-micros",
-)
-UNITS_PER_SECOND = {"seconds": 1, "millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}  # per second
+NATIVE_LOGICAL_TYPES = ("timestamp-millis", "timestamp-micros", "local-timestamp-millis", "local-timestamp-micros")
+UNITS_PER_SECOND = {"seconds": 1, "millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}
 # of the years 1 and 9999
 FIRST_DAY = -719_162
 LAST_DAY = 2_932_896
@@ -187,7 +182,8 @@ def render_timestamp(number: str, unit: str, kind_of_column: str, truncates: boo
 
 def render_time(number: str, unit: str) -> str:
     """Convert a count since midnight to ``HH:MM:SS`` and as many digits as its unit has; NULL outside of one day."""
-    per_second, digits = {"millis": (1_000, 3), "micros": (1_000_000, 6), "nanos": (1_000_000_000, 9)}[unit]
+    per_second = UNITS_PER_SECOND[unit]
+    digits = {"millis": 3, "micros": 6, "nanos": 9}[unit]
     seconds = f"CAST({number} AS BIGINT) div {per_second}"
     remainder = f"CAST({number} AS BIGINT) % {per_second}"
     text = (

@@ -172,11 +172,9 @@ def _render_leaf_conversion(expr: str, leaf: Primitive, unit: str | None) -> str
         return render_lenient_number(expr, leaf)
     text = render_text(expr, leaf)
     plain = render_text_conversion(text, leaf, unit)
-    return (
-        f"CASE WHEN startswith({text}, '{{') THEN {render_variable_scale(text, leaf)} ELSE {plain} END"
-        if leaf.decimal
-        else plain
-    )
+    if not leaf.decimal:
+        return plain
+    return f"CASE WHEN startswith({text}, '{{') THEN {render_variable_scale(text, leaf)} ELSE {plain} END"
 
 
 def render_is_lossy(

@@ -234,16 +234,12 @@ class MessageDecoder:
 def convert_message(message: Any, shape: dict[str, Any], path: str) -> dict[str, Any]:
     """Convert to a dictionary, by the reader's names; fields that the writer does not know are None."""
     writer_fields = message.DESCRIPTOR.fields_by_number
-    row = {}
+    row: dict[str, Any] = {field["name"]: None for field in shape["fields"]}
     for field in shape["fields"]:
         writer_field = writer_fields.get(field["number"])
-        has_value = writer_field is not None and (not writer_field.has_presence or message.HasField(writer_field.name))
-        below = f"{path}.{field['name']}"
-        row[field["name"]] = (
-            _convert_field(getattr(message, writer_field.name), writer_field, field["shape"], below)
-            if has_value
-            else None
-        )
+        if writer_field is not None and (not writer_field.has_presence or message.HasField(writer_field.name)):
+            value = getattr(message, writer_field.name)
+            row[field["name"]] = _convert_field(value, writer_field, field["shape"], f"{path}.{field['name']}")
     return row
 
 
@@ -252,14 +248,10 @@ def _convert_field(value: Any, writer_field: Any, shape: dict[str, Any], path: s
         return [_convert_value(element, writer_field, shape["element"], path) for element in value]
     if shape["kind"] == "map":
         fields = writer_field.message_type.fields_by_name
-        items = ((k, value[k]) for k in value)  # a message map makes what it is asked for
-        return [
-            (
-                _convert_value(k, fields["key"], shape["key"], path),
-                _convert_value(v, fields["value"], shape["value"], path),
-            )
-            for k, v in items
-        ]
+        keys = [_convert_value(k, fields["key"], shape["key"], path) for k in value]
+        # a message map makes what it is asked for
+        values = [_convert_value(value[k], fields["value"], shape["value"], path) for k in value]
+        return list(zip(keys, values, strict=True))
     return _convert_value(value, writer_field, shape, path)
 
 

@@ -34,6 +34,10 @@ def build_explanation(records: DataFrame, table: StageTable, decode: Decode) -> 
     row = _choose_row(rows)
     fields = _FieldExplanation(records, _strip_rules(table), decode, row.row_number)
     made_values = json.loads(row.made)
+    keys = fields.explain("key", table.key_columns, row.key_reason, made_values.get("key"))
+    values = []
+    if row.op != "d":
+        values = fields.explain("value", table.value_columns, row.reason, made_values.get("value"))
     return RecordExplanation(
         is_found=True,
         rows=len(rows),
@@ -42,14 +46,7 @@ def build_explanation(records: DataFrame, table: StageTable, decode: Decode) -> 
         stage=row.failed_stage,
         operation=row.op,
         row=None if row.reason else row.made[:MAX_ROW_CHARACTERS],
-        fields=(
-            *fields.explain("key", table.key_columns, row.key_reason, made_values.get("key")),
-            *(
-                fields.explain("value", table.value_columns, row.reason, made_values.get("value"))
-                if row.op != "d"
-                else []
-            ),
-        ),
+        fields=(*keys, *values),
     )
 
 
@@ -144,13 +141,9 @@ class _FieldExplanation:
         if len(columns) == 1:
             return {columns[0].name: row.why}
         half = len(columns) // 2
-        parts = (self._find_reasons(part, columns[:half]), self._find_reasons(part, columns[half:]))
-        part_reasons = [reasons for reasons in parts if reasons is not None]
-        return (
-            {name: reason for reasons in part_reasons for name, reason in reasons.items()}
-            if len(part_reasons) == len(parts)
-            else None
-        )
+        first_reasons = self._find_reasons(part, columns[:half])
+        other_reasons = self._find_reasons(part, columns[half:])
+        return None if first_reasons is None or other_reasons is None else {**first_reasons, **other_reasons}
 
     def _decode_row(self, part: str, columns: tuple[Column, ...], *expressions: str) -> Row | None:
         keys, values = (columns, self._table.value_columns) if part == "key" else ((), columns)

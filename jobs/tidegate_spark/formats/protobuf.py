@@ -45,11 +45,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     has_keys = bool(keys) and all(key.name in names for key in keys)
     columns = (*table.value_columns, *(keys if has_keys else ()))
     decoded = _decode_part("value", table.value.options, columns, list_truncated_names(table))
-    changes = records.withColumn("p", decoded).selectExpr(
-        "*",
-        TOMBSTONE_DELETES,
-        "p.reason AS located_reason",
-    )
+    changes = records.withColumn("p", decoded).selectExpr("*", TOMBSTONE_DELETES, "p.reason AS located_reason")
     keyless = render_refused_cases("value", table.value.options.get(KEYLESS, {}))
     # the key's own schema may declare a type that does not hold the value's field
     lossy = " ".join(

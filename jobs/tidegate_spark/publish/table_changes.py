@@ -21,8 +21,7 @@ from tidegate_spark.publish.record_encoding import (
     render_row_of_event,
     wrap_in_events,
 )
-from tidegate_spark.publish.table_as_of import render_table_as_of
-from tidegate_spark.publish.touched_rows import MAX_BROADCAST_ROWS, TouchedRows, find_touched_rows
+from tidegate_spark.publish.snapshot_rows import MAX_BROADCAST_ROWS, TouchedRows, find_touched_rows, render_table_as_of
 from tidegate_spark.stage.kafka_source import RECORDS_PER_TASK, build_client_options, build_offsets_options
 
 IDENTITY_BYTES = 32  # of a record, at the beginning of its place among all inserted rows
@@ -45,11 +44,8 @@ def find_changed_rows(spark: SparkSession, job: PublishJob, persisted_frames: li
     new_state = _read_state(spark, job, _TableState(job.position.to, job.position.joined), touched_rows)
     old_state = _read_old_state(spark, job, new_state, touched_rows)
     states_by_side = new_state.selectExpr("*", f"'{NEW}' AS side")
-    states_by_side = (
-        states_by_side
-        if old_state is None
-        else states_by_side.unionByName(old_state.selectExpr("*", f"'{OLD}' AS side"))
-    )
+    if old_state is not None:
+        states_by_side = states_by_side.unionByName(old_state.selectExpr("*", f"'{OLD}' AS side"))
     sides = [f"first(CASE WHEN side = '{side}' THEN row END, true) AS {side}" for side in (OLD, NEW)]
     rows_by_key = states_by_side.selectExpr("topic", "key", "key_hash", "side", f"{ROW_STRUCT} AS row")
     aggregates = ("first(key_hash) AS key_hash", f"count_if(side = '{NEW}') AS copies", *sides)
@@ -167,9 +163,9 @@ def _read_old_state(
         topic_state = _read_topic_state(spark, job.ranges or Ranges({}))
         if topic_state is None:
             return None
-        empty = [f"CAST(NULL AS {new_state.schema[name].dataType.simpleString()}) AS {name}" for name in ("headers",)]
-        empty += ["CAST(NULL AS BIGINT) AS timestamp", "CAST(NULL AS STRING) AS problem"]
-        return topic_state.selectExpr("topic", "key", "value", *empty, "CAST(NULL AS BIGINT) AS key_hash")
+        headers = f"CAST(NULL AS {new_state.schema['headers'].dataType.simpleString()}) AS headers"
+        others = ("CAST(NULL AS BIGINT) AS timestamp", "CAST(NULL AS STRING) AS problem")
+        return topic_state.selectExpr("topic", "key", "value", headers, *others, "CAST(NULL AS BIGINT) AS key_hash")
     if job.position.origin is not None:
         state = _TableState(job.position.origin, job.position.joined_origin, is_old=True)
         return _read_state(spark, job, state, touched_rows)
@@ -201,9 +197,7 @@ def _read_state(
 ) -> DataFrame:
     position = job.position
     if job.grouped is None:
-        source = None
-        if touched_rows is not None:
-            source = touched_rows.old if state.is_old else touched_rows.new
+        source = touched_rows and (touched_rows.old if state.is_old else touched_rows.new)
         return encode_rows(spark, _query_rows(spark, job, state, source), job)
     rows = _query_rows(spark, job, state)
     is_change = (

@@ -81,15 +81,12 @@ def add_value(records: DataFrame, decoded_value: DecodedValue, table: StageTable
     reason = f"coalesce({decoded_value.reason}, {unkept})" if unkept else decoded_value.reason
     located = f"coalesce(located_reason, {unkept})" if unkept else "located_reason"
     columns = {**decoded_value.columns, **{name: metadata[key] for name, key in table.metadata.items()}}
+    tombstone = f"(change = '{DELETE}' AND {decoded_value.is_tombstone}) AS is_tombstone"
     decoded = records.selectExpr(
         "*",
         f"CASE WHEN change <> '{DELETE}' THEN struct({render_columns(columns)}) END AS {ROW}",
         f"{decoded_value.row_number} AS row_number",
-        *(
-            [f"(change = '{DELETE}' AND {decoded_value.is_tombstone}) AS is_tombstone"]
-            if _has_conditions(table)
-            else []
-        ),
+        *([tombstone] if _has_conditions(table) else []),
     ).selectExpr(
         "*",
         f"CASE WHEN change <> '{DELETE}' AND located_reason IS NULL THEN {reason} ELSE {located} END AS value_reason",
@@ -228,13 +225,10 @@ def _list_row_columns(table: StageTable) -> list[str]:
     names = {c.name.casefold() for c in table.value_columns}
     columns = [f"{sql} AS {quote(name)}" for name, sql in keys.items() if name.casefold() not in names]
     for name in (c.name for c in table.value_columns):
-        own_value = f"row_struct.{quote(name)}"
-        visible = (
-            f"CASE WHEN change <> '{DELETE}' OR is_tombstone THEN coalesce({own_value}, {keys[name]}) END"
-            if name in keys
-            else own_value
-        )
-        columns.append(f"{visible} AS {quote(name)}")
+        value = f"row_struct.{quote(name)}"
+        if name in keys:
+            value = f"CASE WHEN change <> '{DELETE}' OR is_tombstone THEN coalesce({value}, {keys[name]}) END"
+        columns.append(f"{value} AS {quote(name)}")
     return columns
 
 

@@ -60,16 +60,13 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     metadata = render_metadata_fields(METADATA_FIELDS, table)
     inside = f"op_type: STRING, before: {fields.text_struct}, after: {fields.text_struct}{metadata}"
     parsed_records = read_objects(records, "j", inside, [(fields, ".after"), (fields, ".before")])
+    old = [f"CASE WHEN e.before IS NOT NULL THEN {keys.render_parsed_struct('e.before')} END AS old"]
     events = parsed_records.selectExpr("*", f"{render_object('j')} AS e").selectExpr(
         "*",
         f"{OPERATION} AS event_op",
         "CASE WHEN e.op_type = 'D' THEN e.before ELSE e.after END AS data",
         f"CASE WHEN e.op_type = 'U' THEN json_object_keys({AFTER_TEXT}) END AS sent",
-        *(
-            [f"CASE WHEN e.before IS NOT NULL THEN {keys.render_parsed_struct('e.before')} END AS old"]
-            if keys.columns
-            else []
-        ),
+        *(old if keys.columns else []),
     )
     misfits = fields.render_misfits("data", ("$.after", "$.before"))
     other_cases = f"{_render_partial_move_case(table, keys)} {_render_required_cases(table, fields)}"
@@ -118,13 +115,11 @@ def _render_required_cases(table: StageTable, fields: Fields) -> str:
     # an update, or a delete, may leave a column out
     cases = []
     for column in (c for c in table.value_columns if not c.nullable):
-        presence = (
-            f" AND NOT coalesce({_render_is_absent(column.name, table)}, false)"
-            if column.name in table.unchanged
-            else ""
-        )
+        condition = f"event_op <> '{DELETE}' AND {fields.render_is_null('data', column)}"
+        if column.name in table.unchanged:
+            condition += f" AND NOT coalesce({_render_is_absent(column.name, table)}, false)"
         reason = render_literal(f"the value field {column.name} is required and missing")
-        cases.append(f"WHEN event_op <> '{DELETE}' AND {fields.render_is_null('data', column)}{presence} THEN {reason}")
+        cases.append(f"WHEN {condition} THEN {reason}")
     return " ".join(cases)
 
 

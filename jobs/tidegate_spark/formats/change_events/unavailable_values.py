@@ -57,12 +57,8 @@ def mark_unavailable_values(decoded: DataFrame, decoded_value: DecodedValue, tab
 def _list_conditions(decoded_value: DecodedValue, table: StageTable, struct: str) -> dict[str, str]:
     types = {column.name: column.type for column in table.value_columns}
     text = table.value.unavailable or ""
-    return {
-        name: f"({struct} IS NOT NULL AND {decoded_value.absent_columns[name]})"
-        if name in decoded_value.absent_columns
-        else render_is_placeholder(f"{struct}.{quote(name)}", types[name], text)
-        for name in table.unchanged
-    }
+    absent = {n: f"({struct} IS NOT NULL AND {sql})" for n, sql in decoded_value.absent_columns.items()}
+    return {n: absent.get(n) or render_is_placeholder(f"{struct}.{quote(n)}", types[n], text) for n in table.unchanged}
 
 
 def render_lacks_value_of(sql: str, decoded_value: DecodedValue, table: StageTable) -> str:

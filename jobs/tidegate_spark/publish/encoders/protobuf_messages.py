@@ -51,11 +51,9 @@ def build_descriptor(
     """
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-    file = (
-        FileDescriptorProto.FromString(registered_file)
-        if registered_file
-        else FileDescriptorProto(name="schema.proto", syntax="proto3")
-    )
+    file = FileDescriptorProto(name="schema.proto", syntax="proto3")
+    if registered_file:
+        file = FileDescriptorProto.FromString(registered_file)
     known_messages = _list_messages(file)
     unknown = [imported for imported in file.dependency if imported not in KNOWN_FILES]
     if unknown:

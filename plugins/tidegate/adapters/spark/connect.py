@@ -67,12 +67,13 @@ class ConnectEngine:
         from pyspark.errors import PySparkException
 
         place = f"pipeline={job.pipeline} batch={job.batch}"
+        verb = get_verb(job)
         if not isinstance(error, PySparkException) and not type(error).__module__.startswith("grpc"):
-            return to_unexpected_error(get_verb(job), place, error)
+            return to_unexpected_error(verb, place, error)
         refusal = find_connection_failure(self._server.addresses)
         if refusal is not None:
             return RetryLater(
-                f"{place}: {self._server} went away in the middle of {get_verb(job)}: {refusal}; no incomplete batch "
+                f"{place}: {self._server} went away in the middle of {verb}: {refusal}; no incomplete batch "
                 "was published; start the server, and see its log; it will be tried again"
             )
         details = find_login_refusal(error)
@@ -83,13 +84,12 @@ class ConnectEngine:
         text = mask_addresses(format_spark_error(error))
         if refusal := find_refused_right(f"{text}\n{read_server_trace(error)}"):
             table = f" table={job.table}" if isinstance(job, MaintainJob) else ""  # it has no batch
-            return build_refused_right_error(f"{place}{table} {get_verb(job)}", refusal)
+            return build_refused_right_error(f"{place}{table} {verb}", refusal)
         if any(name in text for name in LOST_SESSION_CLASSES):
             return RetryLater(
-                f"{place}: Spark was restarted during {get_verb(job)}, or ended its session: {self._server}; no "
+                f"{place}: Spark was restarted during {verb}, or ended its session: {self._server}; no "
                 "incomplete batch was published; the batch will be tried again"
             )
-        verb = get_verb(job)
         lasting = find_lasting_failure(place, verb, text)
         return lasting or build_passing_failure(place, verb, text, failed=f": Spark failed in {verb}")
 

@@ -55,6 +55,7 @@ class SubmitEngine:
         """Raises the error that ended the job, or `RetryLater` with the last error line."""
         if self._target.refusal:
             raise ConfigurationError(self._target.refusal)
+        verb = get_verb(job)
         master = self._target.master
         require_master(master)
         require_free_catalogs(self._conf)
@@ -62,7 +63,7 @@ class SubmitEngine:
             command = [str(find_spark_submit()), "--master", master, *self._target.options]
             command += ["--keytab", files.keytab] if files.keytab else []
             command += ["--properties-file", files.properties]
-            command += ["--name", f"tidegate {get_verb(job)} {job.pipeline} {job.batch}", "--py-files", files.libraries]
+            command += ["--name", f"tidegate {verb} {job.pipeline} {job.batch}", "--py-files", files.libraries]
             command += ["--jars", self._jars] if self._jars else []
             command += [get_application(job), *build_arguments(job)]
             process = subprocess.run(
@@ -73,10 +74,8 @@ class SubmitEngine:
                 errors = [line for line in output if "Error" in line or "Exception" in line]
                 last_line = LOG_PREFIX_PATTERN.sub("", (errors or output or ["no output"])[-1])
                 reason = mask_addresses(last_line)[:500]
-                place = f"pipeline={job.pipeline} batch={job.batch}: {get_verb(job)}"
-                verb = get_verb(job)
-                told = files.read_failure(place, verb)
-                raise told or build_passing_failure(place, verb, reason, failed=" failed")
+                place = f"pipeline={job.pipeline} batch={job.batch}: {verb}"
+                raise files.read_failure(place, verb) or build_passing_failure(place, verb, reason, failed=" failed")
 
 
 def require_master(master: str) -> None:
