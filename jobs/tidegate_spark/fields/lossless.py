@@ -19,7 +19,6 @@ from tidegate.schema.data_types import (
     Struct,
     format_type,
     has_leaf,
-    replace_leaves,
 )
 from tidegate.sql.spark import quote, render_literal
 
@@ -125,10 +124,6 @@ LONG_NUMBER_PATTERN = "[0-9.]{17,}[eE]|[0-9.]{39,}|[0-9.][eE]-[0-9]{3}"
 @dataclass(frozen=True)
 class VariantDecimal(Primitive):
     """A decimal that is parsed as a VARIANT, which tells a number from a text; any other is parsed as text, faster."""
-
-
-def add_variants(data_type: DataType) -> DataType:
-    return replace_leaves(data_type, lambda leaf: VariantDecimal(leaf.name) if leaf.decimal else leaf)
 
 
 def format_parsed_type(data_type: DataType) -> str:

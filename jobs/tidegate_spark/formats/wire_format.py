@@ -139,12 +139,11 @@ def _render_bytes(part: str, wire: dict[str, Any]) -> str:
     if wire["format"] == "apicurio":
         is_wide = f"startswith({part}, X'0000000000') AND length({part}) >= {WIDE_HEADER_BYTES}"
         return f"CASE WHEN {is_wide} THEN concat(X'00', {render_body(part)}) END"
-    name_cases = " ".join(
-        f"WHEN {_render_header(name)} IS NOT NULL "
-        f"THEN concat({_render_schema_id(_render_header(name), ids)}, {_render_message_index(name, wire)}, {part})"
-        for name, ids in _list_headers(part, wire)
-    )
-    return f"CASE {name_cases} ELSE {part} END"
+    cases = []
+    for header, (_, ids) in _list_headers(part, wire).items():
+        index = f"substring({header}, {wire['width'] + 1})" if wire.get("width") else "X''"
+        cases.append(f"WHEN {header} IS NOT NULL THEN concat({_render_schema_id(header, ids)}, {index}, {part})")
+    return f"CASE {' '.join(cases)} ELSE {part} END"
 
 
 def _render_reason(part: str, wire: dict[str, Any]) -> str:
@@ -156,29 +155,22 @@ def _render_reason(part: str, wire: dict[str, Any]) -> str:
             f"conv(hex(substring({part}, 2, 8)), 16, 10), ', which is no version of its subject') END"
         )
     unknown = " ".join(
-        f"WHEN {part} IS NOT NULL AND {_render_header(name)} IS NOT NULL "
-        f"AND {_render_schema_id(_render_header(name), ids)} IS NULL "
-        f"THEN concat({render_literal(f'the {part} has the header {name}=')}, lower(hex({_render_header(name)})), "
+        f"WHEN {part} IS NOT NULL AND {header} IS NOT NULL AND {_render_schema_id(header, ids)} IS NULL "
+        f"THEN concat({render_literal(f'the {part} has the header {name}=')}, lower(hex({header})), "
         "', which names no version of its subject')"
-        for name, ids in _list_headers(part, wire)
+        for header, (name, ids) in _list_headers(part, wire).items()
     )
     return f"CASE {unknown} END"
 
 
-def _list_headers(part: str, wire: dict[str, Any]) -> list[tuple[str, dict[str, int]]]:
-    return [(name.format(part=part), ids) for name, ids in wire["headers"].items()]
-
-
-def _render_header(name: str) -> str:
-    # the last one, as Kafka's clients do
-    return f"try_element_at(transform(filter(headers, h -> h.key = {render_literal(name)}), h -> h.value), -1)"
+def _list_headers(part: str, wire: dict[str, Any]) -> dict[str, tuple[str, dict[str, int]]]:
+    """Return the name and the ids of each header by its SQL: the last one of the name, as Kafka's clients do."""
+    names = {name.format(part=part): ids for name, ids in wire["headers"].items()}
+    last = "try_element_at(transform(filter(headers, h -> h.key = {}), h -> h.value), -1)"
+    return {last.format(render_literal(name)): (name, ids) for name, ids in names.items()}
 
 
 def _render_schema_id(header: str, ids: dict[str, int]) -> str:
     length = len(next(iter(ids), "")) // 2
     cases = " ".join(f"WHEN {render_literal(text)} THEN X'00{number:08X}'" for text, number in ids.items())
     return f"CASE hex(substring({header}, 1, {length})) {cases} END" if cases else "CAST(NULL AS BINARY)"
-
-
-def _render_message_index(name: str, wire: dict[str, Any]) -> str:
-    return f"substring({_render_header(name)}, {wire['width'] + 1})" if wire.get("width") else "X''"

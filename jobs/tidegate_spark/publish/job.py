@@ -22,6 +22,7 @@ from tidegate_spark.publish.record_encoding import build_part_header
 from tidegate_spark.publish.table_changes import IDENTITY_BYTES, find_changed_rows, find_inserted_rows, find_key
 from tidegate_spark.session import read_private_conf
 
+ALIEN_PROBLEM = "goes to a topic that is not listed in topics"
 INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 
 
@@ -128,9 +129,7 @@ def _split_into_parts(spark: SparkSession, changes: DataFrame, job: PublishJob) 
 def _check_inserted_rows(changes: DataFrame, job: PublishJob) -> None:
     """`BadRecord` for a row that makes no record, and for rows that are gone."""
     place = f"publication={job.publication} snapshot={job.position.to}"
-    topics = ", ".join(render_literal(topic) for topic in job.topics)
-    is_alien = f"topic IS NULL OR NOT array_contains(array({topics}), topic)"
-    misfit = f"CASE WHEN {is_alien} THEN 'goes to a topic that is not listed in topics' ELSE problem END"
+    misfit = f"CASE WHEN {_render_is_alien(job)} THEN '{ALIEN_PROBLEM}' ELSE problem END"
     gone = "sum(CASE WHEN kind = 'deleted' THEN number END)"
     first, number = changes.selectExpr(f"min(CASE WHEN kind = 'inserted' THEN {misfit} END)", gone).collect()[0]
     if first is not None:
@@ -143,16 +142,18 @@ def _check_inserted_rows(changes: DataFrame, job: PublishJob) -> None:
         )
 
 
+def _render_is_alien(job: PublishJob) -> str:
+    topics = ", ".join(map(render_literal, job.topics))
+    return f"topic IS NULL OR NOT array_contains(array({topics}), topic)"
+
+
 def _check_changes(changes: DataFrame, job: PublishJob) -> None:
     # a job of its own, before the first record is sent
-    topics = ", ".join(render_literal(topic) for topic in job.topics)
     wrong = {
         "copies > 1": "has several rows; correct key.fields, or the SQL",
         "key IS NULL": "is NULL, which no compacted topic takes; correct key.fields, or filter such rows",
         "value IS NULL AND kind <> 'deleted'": "has a NULL value, which would delete it; use another value.format",
-        f"topic IS NULL OR NOT array_contains(array({topics}), topic)": (
-            "goes to a topic that is not listed in topics"
-        ),
+        _render_is_alien(job): ALIEN_PROBLEM,
     }
     key_hex = "hex(coalesce(key, x''))"
     aggregates = [f"min(CASE WHEN {condition} THEN {key_hex} END)" for condition in wrong]

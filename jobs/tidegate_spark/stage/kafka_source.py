@@ -69,16 +69,14 @@ def build_client_options(spark: SparkSession, isolation: str) -> dict[str, str]:
 
 def build_offsets_options(ranges: Ranges, records_per_task: int) -> dict[str, str]:
     """Return the source's options for exactly these ranges: empty ones are left out, and lost offsets fail the job."""
-    partitions: dict[str, list[int]] = {}
-    starts: dict[str, dict[str, int]] = {}
-    ends: dict[str, dict[str, int]] = {}
+    starts: dict[str, dict[int, int]] = {}
+    ends: dict[str, dict[int, int]] = {}
     for topic, partition, start, end in ranges:
         if end > start:
-            partitions.setdefault(topic, []).append(partition)
-            starts.setdefault(topic, {})[str(partition)] = start
-            ends.setdefault(topic, {})[str(partition)] = end
+            starts.setdefault(topic, {})[partition] = start
+            ends.setdefault(topic, {})[partition] = end
     return {
-        "assign": json.dumps(partitions),
+        "assign": json.dumps({topic: list(partitions) for topic, partitions in starts.items()}),
         "startingOffsets": json.dumps(starts),
         "endingOffsets": json.dumps(ends),
         "maxRecordsPerPartition": str(records_per_task),
@@ -103,10 +101,11 @@ def compute_records_per_task(spark: SparkSession, job: StageJob) -> int:
 
 def _read_dead_letters(spark: SparkSession, letters: DeadLetterSource, ranges: Ranges) -> DataFrame:
     # how they were stamped is not kept
+    is_of_topic = {topic: f"= {render_literal(topic_id)}" for topic, topic_id in letters.topic_ids.items() if topic_id}
     within = [
         f"(topic = {render_literal(topic)} AND partition = {partition} AND offset >= {start} AND offset < {end} "
-        f"AND topic_id {f'= {render_literal(topic_id)}' if topic_id else 'IS NULL'})"
-        for (topic, partition, start, end), topic_id in ((r, letters.topic_ids.get(r[0])) for r in ranges)
+        f"AND topic_id {is_of_topic.get(topic, 'IS NULL')})"
+        for topic, partition, start, end in ranges
     ]
     is_waiting = f"replayed_at IS NULL AND `table` = {render_literal(letters.destination)} AND ({' OR '.join(within)})"
     columns = ("key", "value", "topic", "partition", "offset", "timestamp", "-1 AS timestampType", "headers")

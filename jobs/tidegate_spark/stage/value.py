@@ -46,11 +46,9 @@ FAR_VERSION_REASON = (
 
 def render_metadata(decoded_value: DecodedValue, table: StageTable) -> dict[str, str]:
     value_metadata = {f"value.{name}": sql for name, sql in decoded_value.metadata.items()}
-    schemas = dict[str, str]()
-    for part in RECORD_PARTS:
-        schemas[f"{part}.schema-id"] = render_schema_id(part, table)
-        schemas[f"{part}.schema-subject"] = render_schema_place(part, table, 0)
-        schemas[f"{part}.schema-version"] = render_schema_place(part, table, 1)
+    schemas = {f"{part}.schema-id": render_schema_id(part, table) for part in RECORD_PARTS}
+    for index, word in enumerate(("subject", "version")):
+        schemas |= {f"{part}.schema-{word}": render_schema_place(part, table, index) for part in RECORD_PARTS}
     metadata = {**KAFKA_METADATA, "leader-epoch": _render_leader_epoch(table), **schemas, **value_metadata}
     return metadata | {word: _render_cast(metadata, word) for word in table.metadata.values() if word not in metadata}
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate.schema.data_types import Array, Column, DataType, Map, Primitive, Struct, has_leaf
+from tidegate.schema.data_types import Array, Column, DataType, Map, Primitive, Struct, has_leaf, replace_leaves
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields import lossless
@@ -49,7 +49,9 @@ class ConnectFields(Fields):
 
     def get_type(self, column: Column) -> DataType:
         # a decimal's bytes are text, and its number is none
-        return lossless.add_variants(super().get_type(column))
+        return replace_leaves(
+            super().get_type(column), lambda leaf: lossless.VariantDecimal(leaf.name) if leaf.decimal else leaf
+        )
 
     @property
     def kind_schema(self) -> str:

@@ -167,7 +167,6 @@ def _render_word(variant: str) -> str:
 
 
 def _render_keeps_apart(variant: str, kind: DataType) -> str:
-    word = _render_word(variant)
     own_type = "false"
     if isinstance(kind, Struct):
         names = ", ".join(render_literal(name) for name in sorted(name for name, _ in kind.fields))
@@ -179,7 +178,7 @@ def _render_keeps_apart(variant: str, kind: DataType) -> str:
         own_type = " AND ".join([f"json_object_keys(to_json({variant})) = array({names})", *inside])
     elif isinstance(kind, Primitive):
         own_type = _render_is_own_type(variant, kind)
-    return f"(coalesce({own_type}, false) OR {word} = 'null')"
+    return f"(coalesce({own_type}, false) OR {_render_word(variant)} = 'null')"
 
 
 def _render_is_own_type(variant: str, kind: Primitive) -> str:
@@ -191,7 +190,9 @@ def _render_is_own_type(variant: str, kind: Primitive) -> str:
         return f"({plain} OR {document} OR {word} = '$oid')"
     if kind.name == "BINARY":  # the same bytes may be a UUID
         return f"{word} = '$binary' AND {_render_is_plain_binary(variant)}"
-    return f"{word} IN ({', '.join(render_literal(each) for each in _list_words(kind))})"
+    # numbers are equal in MongoDB however they are written
+    words = (TRUTH,) if kind.name == "BOOLEAN" else ("$date",) if kind.name in MOMENTS else (NUMBER, *NUMBER_WORDS)
+    return f"{word} IN ({', '.join(map(render_literal, words))})"
 
 
 def _render_is_plain_binary(variant: str) -> str:
@@ -204,13 +205,6 @@ def _render_is_plain_binary(variant: str) -> str:
 def _render_first_text(variant: str, *paths: str) -> str:
     texts = (f"try_variant_get({variant}, {render_literal(path)}, 'STRING')" for path in paths)
     return f"coalesce({', '.join(texts)})"
-
-
-def _list_words(kind: Primitive) -> tuple[str, ...]:
-    # numbers are equal in MongoDB however they are written
-    if kind.name == "BOOLEAN":
-        return (TRUTH,)
-    return ("$date",) if kind.name in MOMENTS else (NUMBER, *NUMBER_WORDS)
 
 
 def _render_is_text(variant: str) -> str:

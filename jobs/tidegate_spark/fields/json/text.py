@@ -98,7 +98,7 @@ def has_binary_fraction(data_type: DataType) -> bool:
 
 
 def render_has_overflow(expr: str, data_type: DataType) -> str | None:
-    """Whether what was parsed as `to_marked_type` holds digits for which `data_type` has no room."""
+    """Whether what was parsed as `format_marked_type` holds digits for which `data_type` has no room."""
 
     def judge(at: str, leaf: Primitive) -> str | None:
         overflow = f"{at} RLIKE '[0-9]' AND {render_is_infinite(_render_number(at, leaf.name))}"
@@ -152,12 +152,8 @@ def render_unmarked_text(text: str) -> str:
     return f"regexp_replace({text}, {pattern}, '$1$2')"
 
 
-def to_marked_type(data_type: DataType) -> DataType:
-    return replace_leaves(data_type, lambda leaf: Primitive("STRING") if leaf.name in MARKED_NUMBERS else leaf)
-
-
 def render_unmarked_value(expr: str, data_type: DataType) -> str:
-    """Return `expr`, parsed as `to_marked_type`, as if parsed from the text without marks."""
+    """Return `expr`, parsed as `format_marked_type`, as if parsed from the text without marks."""
     if isinstance(data_type, Primitive):
         return _render_unmarked_leaf(expr, data_type.name)
     unmarked_values = render_inner_values(expr, data_type, render_unmarked_value)
@@ -203,4 +199,6 @@ def _render_number(expr: str, name: str) -> str:
 
 
 def format_marked_type(data_type: DataType) -> str:
-    return format_type(to_marked_type(data_type))
+    """Return the type as which a text with marks is parsed."""
+    marked_type = replace_leaves(data_type, lambda leaf: Primitive("STRING") if leaf.name in MARKED_NUMBERS else leaf)
+    return format_type(marked_type)
