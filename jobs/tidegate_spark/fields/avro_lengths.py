@@ -64,7 +64,13 @@ def compile_skip(schema: Any, skips: dict[str, Skip] | None = None) -> Skip:
 
 def _compile_named(schema: Any, skips: dict[str, Skip]) -> Skip:
     parts: list[Skip] = []
-    skip = _compile_sequence(parts)
+
+    def skip_parts(data: bytes, at: int) -> int:
+        for part in parts:
+            at = part(data, at)
+        return at
+
+    skip: Skip = skip_parts
     if schema["type"] == "enum":
         skip = _skip_varint
     elif schema["type"] == "fixed":
@@ -89,15 +95,6 @@ def _compile_simple(word: str, skips: dict[str, Skip]) -> Skip:
 
 def _compile_fixed(size: int) -> Skip:
     return lambda data, at: at + size
-
-
-def _compile_sequence(parts: list[Skip]) -> Skip:
-    def skip(data: bytes, at: int) -> int:
-        for part in parts:
-            at = part(data, at)
-        return at
-
-    return skip
 
 
 def _compile_union(parts: list[Skip]) -> Skip:

@@ -50,9 +50,9 @@ def build_decoder(shape: Shape, part: str) -> Callable[[Any], Any]:
     return build_arrow_decoder(lambda: MapDecoder(shape, part).decode, lambda: to_arrow_type(shape), part)
 
 
-def build_transcriber(part: str) -> Callable[[Any], Any]:
-    """Return a function of an Arrow array of bytes to structs of `row`, whose one field is the record as JSON."""
-    return build_arrow_decoder(lambda: Transcriber(part).transcribe, to_text_type, part)
+def build_transcriber() -> Callable[[Any], Any]:
+    """Return a function of an Arrow array of values to structs of `row`, whose one field is the record as JSON."""
+    return build_arrow_decoder(lambda: transcribe, to_text_type, "value")
 
 
 def to_text_type() -> Any:
@@ -61,26 +61,22 @@ def to_text_type() -> Any:
     return pa.struct([("text", pa.string())])
 
 
-class Transcriber:
-    """Writes records as JSON, with null for each value in which no scalar lies.
+def transcribe(value: bytes | None) -> tuple[dict[str, Any] | None, str | None] | None:
+    """Write a record's value as JSON, with null for each value in which no scalar lies.
 
     Bytes are base64, NaN and infinite numbers texts, times ISO 8601.
     """
+    return decode_or_explain(_write_record, value, "the value is not MessagePack")
 
-    def __init__(self, part: str) -> None:
-        self._part = part
 
-    def transcribe(self, value: bytes | None) -> tuple[dict[str, Any] | None, str | None] | None:
-        return decode_or_explain(self._write_record, value, f"the {self._part} is not MessagePack")
-
-    def _write_record(self, value: bytes) -> dict[str, Any]:
-        reader = _Reader(value, self._part, set())
-        if reader.peek() not in MAPS:
-            raise DecodingError(f"the {self._part} is not a MessagePack map")
-        text = reader.write_json()
-        if not reader.is_at_end:
-            raise DecodingError(f"the {self._part} has bytes after its MessagePack map")
-        return {"text": text}
+def _write_record(value: bytes) -> dict[str, Any]:
+    reader = _Reader(value, "value", set())
+    if reader.peek() not in MAPS:
+        raise DecodingError("the value is not a MessagePack map")
+    text = reader.write_json()
+    if not reader.is_at_end:
+        raise DecodingError("the value has bytes after its MessagePack map")
+    return {"text": text}
 
 
 class MapDecoder:

@@ -14,15 +14,16 @@ from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, 
 from tidegate_spark.fields import arrow_decoder, msgpack
 from tidegate_spark.fields.conditions import NO_REASON
 from tidegate_spark.fields.json.objects import Fields
-from tidegate_spark.formats.decoded import ROW, TOMBSTONE_DELETES, DecodedKey, DecodedValue
-from tidegate_spark.formats.json import decode_value as decode_json
+from tidegate_spark.formats.decoded import TOMBSTONE_DELETES, DecodedKey, DecodedValue
 from tidegate_spark.formats.json import (
+    build_decoded_value,
     get_reading_rules,
     list_key_fields,
     list_known_fields,
     render_is_key_in_value,
     reports_unknown_fields,
 )
+from tidegate_spark.formats.json import decode_value as decode_json
 
 # the server's workers do not have the product's code: these modules go with the function
 cloudpickle.register_pickle_by_value(arrow_decoder)
@@ -61,13 +62,9 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         *([f"{unknown} AS {UNKNOWN_FIELDS}"] if reports_unknown_fields(table) else []),
     )
     reason = f"CASE WHEN kv.reason IS NOT NULL THEN kv.reason ELSE {keys.render_reason('kv.row', 'the key')} END"
-    return DecodedValue(
-        records=changes,
-        columns=fields.render_values("row"),
-        reason=fields.render_loss_reason("row", "the value", ROW),
-        null_reason=fields.render_lack_reason("row", "the value"),
+    return replace(
+        build_decoded_value(changes, fields, keys, reason if keys.columns else NO_REASON),
         key=keys.render_struct("kv.row") if keys.columns else "struct()",
-        key_reason=reason if keys.columns else NO_REASON,
         key_presence="value IS NOT NULL" if keys.columns else "false",
         doubts=fields.render_doubts("p.row"),
         columns_of_unlocated=fields.render_values("p.row"),
@@ -76,7 +73,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
 
 def _decode_as_json(records: DataFrame, table: StageTable) -> DecodedValue:
     text_type = from_arrow_type(arrow_decoder.build_result_type(msgpack.to_text_type()))
-    transcribe = F.arrow_udf(msgpack.build_transcriber("value"), text_type)
+    transcribe = F.arrow_udf(msgpack.build_transcriber(), text_type)
     texts = records.withColumn("p", transcribe(F.col("value")))
     # a value that cannot be read is no delete
     texts = texts.withColumn("value_text", F.expr("CASE WHEN value IS NOT NULL THEN coalesce(p.row.text, '') END"))

@@ -131,8 +131,7 @@ def _get_options(table: StageTable, part: str) -> dict[str, Any]:
 
 
 def _get_wire_options(table: StageTable, part: str) -> dict[str, Any]:
-    options = _get_options(table, part).get(WIRE)
-    return dict(options) if options else {}
+    return _get_options(table, part).get(WIRE) or {}
 
 
 def _render_bytes(part: str, wire: dict[str, Any]) -> str:

@@ -20,6 +20,7 @@ from tidegate_spark.publish.encoders.record_part import (
     Problem,
     RecordPart,
     WrittenColumn,
+    list_column_problems,
     list_text_problems,
     put_inside,
     render_good,
@@ -96,19 +97,15 @@ def _list_all_problems(part: RecordPart, descriptor: protobuf_messages.BuiltDesc
 
 def list_value_problems(part: RecordPart) -> list[Problem]:
     """Return the rows with a NULL in a list or a map, or a time outside of the years 1 to 9999."""
-    return [problem for c in part.columns for problem in _list_problems(quote(c.name), c.type, c.name, 0)]
+    return list_column_problems(part, _judge_value)
 
 
-def _list_problems(at: str, kind: T.DataType, path: str, depth: int) -> list[Problem]:
-    element = f"_tidegate_{depth}"
+def _judge_value(at: str, kind: T.DataType, path: str, element: str) -> list[Problem]:
     way_out = "which no message holds; correct it, or leave it out in sql"
     if isinstance(kind, T.ArrayType | T.MapType):
-        is_map = isinstance(kind, T.MapType)
-        inner, elements = (kind.valueType, f"map_values({at})") if is_map else (kind.elementType, at)
-        missing = Problem(f"{element} IS NULL", f"has NULL in the {'map' if is_map else 'list'} {path}, {way_out}")
-        return put_inside(elements, element, [missing, *_list_problems(element, inner, f"{path}[]", depth + 1)])
-    if isinstance(kind, T.StructType):
-        return [p for f in kind for p in _list_problems(f"{at}.{quote(f.name)}", f.dataType, f"{path}.{f.name}", depth)]
+        word, elements = ("map", f"map_values({at})") if isinstance(kind, T.MapType) else ("list", at)
+        missing = Problem(f"{element} IS NULL", f"has NULL in the {word} {path}, {way_out}")
+        return put_inside(elements, element, [missing])
     if isinstance(kind, T.TimestampType):
         reason = f"has a time outside of the years 1 to 9999 in {path}, {way_out}"
         return [Problem(f"NOT {at} BETWEEN {render_year_range('TIMESTAMP')}", reason)]
@@ -184,18 +181,18 @@ def _list_field_problems(values: Sequence[_Value], message: Any, file: FileMessa
         if isinstance(value.kind, T.MapType) and below is not None:
             below = file.by_name.get(next(inner.type_name for inner in below.field if inner.name == "value"))
         if below is not None:
-            problems += _list_inner_problems(value, below, file, depth)
+            problems += _list_column_problems(value, below, file, depth)
     return problems
 
 
-def _list_inner_problems(value: _Value, message: Any, file: FileMessages, depth: int) -> list[Problem]:
+def _list_column_problems(value: _Value, message: Any, file: FileMessages, depth: int) -> list[Problem]:
     element = f"_tidegate_{depth}"
     kind = value.kind
     if isinstance(kind, T.ArrayType | T.MapType):
         is_map = isinstance(kind, T.MapType)
         inner, elements = (kind.valueType, f"map_values({value.sql})") if is_map else (kind.elementType, value.sql)
         element_value = _Value(value.name, inner, element, f"{value.path}[]")
-        return put_inside(elements, element, _list_inner_problems(element_value, message, file, depth + 1))
+        return put_inside(elements, element, _list_column_problems(element_value, message, file, depth + 1))
     if not isinstance(kind, T.StructType):
         return []
     parts = [_Value(f.name, f.dataType, f"{value.sql}.{quote(f.name)}", f"{value.path}.{f.name}") for f in kind]

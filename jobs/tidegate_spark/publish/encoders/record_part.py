@@ -1,7 +1,7 @@
 """A key or a value that is to be written: its columns, and all that its format has to know of it."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -62,33 +62,48 @@ class Problem(NamedTuple):
     reason: str
 
 
+# what is wrong with a value, by its SQL, type and path, and the name that an element of it would have
+Judge = Callable[[str, T.DataType, str, str], list[Problem]]
+
+
 def put_inside(elements: str, name: str, problems: Sequence[Problem]) -> list[Problem]:
     return [Problem(f"exists({elements}, {name} -> {problem.condition})", problem.reason) for problem in problems]
 
 
 def list_text_problems(part: RecordPart) -> list[Problem]:
     """Return the rows with a text, at any depth, that is no UTF-8: text formats would write other characters."""
-    return [problem for c in part.columns for problem in _list_text_problems(quote(c.name), c.type, c.name, 0)]
+    return list_column_problems(part, _judge_text)
 
 
-def _list_text_problems(at: str, kind: T.DataType, path: str, depth: int) -> list[Problem]:
+def _judge_text(at: str, kind: T.DataType, path: str, _: str) -> list[Problem]:
+    if not isinstance(kind, T.StringType):
+        return []
+    reason = (
+        f"has text that is no UTF-8 in {path}, which readers take for other text; correct it, or write it as bytes "
+        "in sql"
+    )
+    return [Problem(f"NOT is_valid_utf8({at})", reason)]
+
+
+def list_column_problems(part: RecordPart, judge: Judge) -> list[Problem]:
+    """Return what `judge` finds wrong with the columns, and with all values in them."""
+    return [problem for c in part.columns for problem in _list_problems(quote(c.name), c.type, c.name, judge, 0)]
+
+
+def _list_problems(at: str, kind: T.DataType, path: str, judge: Judge, depth: int) -> list[Problem]:
     element = f"_tidegate_{depth}"
-    if isinstance(kind, T.StringType):
-        reason = (
-            f"has text that is no UTF-8 in {path}, which readers take for other text; correct it, or write it as bytes "
-            "in sql"
-        )
-        return [Problem(f"NOT is_valid_utf8({at})", reason)]
+    problems = judge(at, kind, path, element)
     if isinstance(kind, T.StructType):
-        places = ((f"{at}.{quote(f.name)}", f.dataType, f"{path}.{f.name}") for f in kind)
-        return [problem for place in places for problem in _list_text_problems(*place, depth)]
-    if isinstance(kind, T.ArrayType):
-        return put_inside(at, element, _list_text_problems(element, kind.elementType, f"{path}[]", depth + 1))
+        for f in kind:
+            inner_path = f"{path}.{f.name}"
+            problems += _list_problems(f"{at}.{quote(f.name)}", f.dataType, inner_path, judge, depth)
+    sides = [(at, kind.elementType)] if isinstance(kind, T.ArrayType) else []
     if isinstance(kind, T.MapType):
-        sides = ((f"map_keys({at})", kind.keyType), (f"map_values({at})", kind.valueType))
-        inside = [(side, _list_text_problems(element, inner, f"{path}[]", depth + 1)) for side, inner in sides]
-        return [problem for side, problems in inside for problem in put_inside(side, element, problems)]
-    return []
+        sides = [(f"map_keys({at})", kind.keyType), (f"map_values({at})", kind.valueType)]
+    for elements, inner in sides:
+        inside = _list_problems(element, inner, f"{path}[]", judge, depth + 1)
+        problems += put_inside(elements, element, inside)
+    return problems
 
 
 def render_problem(problems: Sequence[Problem]) -> str:

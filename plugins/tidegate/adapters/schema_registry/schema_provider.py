@@ -22,7 +22,7 @@ from tidegate.schema.avro_resolution import find_missing_key_field, plan_decodin
 from tidegate.schema.avro_versions import join_records
 from tidegate.schema.data_types import MAX_PRECISION, Column, Primitive, format_type, parse_type
 from tidegate.schema.protobuf import to_column_type
-from tidegate.schema.wire_format import KEYLESS, OTHER_IDS, PLACES, WIRE, lay_out
+from tidegate.schema.wire_format import APICURIO_HEADERS, CONFLUENT_HEADER, KEYLESS, OTHER_IDS, PLACES, WIRE
 from tidegate.spec.source import KeyFormat, ValueFormat
 from tidegate.spec.table import Table
 
@@ -36,6 +36,7 @@ MISSING_ID_REASONS = {
     "apicurio-header": "the registry has no globalId and contentId; give the address of Apicurio's own API, "
     "http(s)://host/apis/registry/v3",
 }
+GUID_WIDTH = 17  # in a header: a byte 01 and the schema's GUID
 
 
 class RegistrySchemas:
@@ -233,7 +234,7 @@ class RegistrySchemas:
         subjects = find_subjects(settings, table, part, ignored_records) if ignored_records else []
         other_versions = self._read_all_versions(settings, subjects) if subjects else []
         word = settings.get("wire_format", "confluent")
-        wire = lay_out(word, [*versions, *other_versions])
+        wire = _lay_out(word, [*versions, *other_versions])
         if wire and "headers" in wire and not any(wire["headers"].values()):
             raise ConfigurationError(f"table={table.name}: {part}s with wire_format={word}: {MISSING_ID_REASONS[word]}")
         ignored_ids = sorted({version.id for version in other_versions} - {version.id for version in versions})
@@ -260,6 +261,18 @@ def _list_kept_fields(table: Table, part: str) -> frozenset[str] | None:
     if table.value.columns is None:
         return None
     return frozenset(column.name for column in table.value.columns) | frozenset(table.key.fields)
+
+
+def _lay_out(word: str, versions: list[Version]) -> dict[str, Any] | None:
+    """Describe this wire format to the job; None if the id stands before the bytes, as decoders expect it."""
+    if word == "confluent-header":
+        guids = {f"01{v.guid.replace('-', '').upper()}": v.id for v in versions if v.guid}
+        return {"format": word, "width": GUID_WIDTH, "headers": {CONFLUENT_HEADER: guids}}
+    if word == "apicurio-header":
+        by_global = {f"{v.global_id:016X}": v.id for v in versions if v.global_id is not None}
+        by_content = {f"{v.content_id:016X}": v.id for v in versions if v.content_id is not None}
+        return {"format": word, "headers": dict(zip(APICURIO_HEADERS, (by_global, by_content), strict=True))}
+    return {"format": word} if word == "apicurio" else None
 
 
 def _is_refused(describe: Callable[[Table, list[Version]], Table], table: Table, version: Version) -> bool:

@@ -6,7 +6,8 @@ from typing import Any
 import msgpack
 import pytest
 from tidegate.schema.data_types import parse_type
-from tidegate_spark.fields.msgpack import MapDecoder, Transcriber, build_decoder
+from tidegate_spark.fields import msgpack as msgpack_fields
+from tidegate_spark.fields.msgpack import MapDecoder, build_decoder
 from tidegate_spark.formats.msgpack import build_shape
 
 
@@ -128,7 +129,7 @@ def test_batch_keeps_the_order_of_its_records_and_one_bad_record_takes_no_other_
 
 
 def transcribe(value: Any) -> tuple[Any, str | None] | None:
-    return Transcriber("value").transcribe(value if isinstance(value, bytes) else encode_msgpack(value))
+    return msgpack_fields.transcribe(value if isinstance(value, bytes) else encode_msgpack(value))
 
 
 def test_record_is_written_as_json_with_null_for_what_holds_no_scalar() -> None:
@@ -138,7 +139,7 @@ def test_record_is_written_as_json_with_null_for_what_holds_no_scalar() -> None:
     assert transcribe({}) == ({"text": "{}"}, None)
     assert transcribe({"a": None}) == ({"text": '{"a":null}'}, None)
     assert transcribe({2**63: 2**64 - 1}) == ({"text": '{"9223372036854775808":18446744073709551615}'}, None)
-    assert Transcriber("value").transcribe(None) is None
+    assert msgpack_fields.transcribe(None) is None
 
 
 UNWRITTEN = {
