@@ -2,7 +2,8 @@
 
 from collections.abc import Collection
 
-DAG_KINDS = ("actions", "backfill", "replay", "maintenance", "stage", "verify")
+from tidegate.spec.pipeline import DAG_KINDS
+
 DAG_ID_PREFIX = "tidegate_"
 JANITOR_DAG_ID = "tidegate-janitor"  # no pipeline's DAG can have it: theirs begin with tidegate_
 HEARTBEATS_DAG_ID = "tidegate-heartbeats"

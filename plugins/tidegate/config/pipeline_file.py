@@ -14,8 +14,8 @@ from tidegate.config.checks.select import check_selects
 from tidegate.config.checks.sequence import check_sequences
 from tidegate.config.checks.source import check_source
 from tidegate.config.checks.tables import check_destinations, check_tables
-from tidegate.config.models.pipeline import PipelineModel, build_json_schema
-from tidegate.config.models.settings import SharedModel
+from tidegate.config.models.pipeline import PipelineModel
+from tidegate.config.models.settings import NAME_PATTERN, SharedModel
 from tidegate.config.models.table_entry import TableEntry
 from tidegate.config.parsing.problems import Problems, read_model, refuse_secrets, to_unexpected_problem
 from tidegate.config.parsing.yaml_document import read_document
@@ -23,26 +23,18 @@ from tidegate.config.pipeline_spec import to_pipeline
 from tidegate.errors import ConfigurationError
 from tidegate.model.ownership import Ownership, TableKind, list_product_tables
 from tidegate.settings import find_folder_around, format_path, list_unread_files, list_written_files
-from tidegate.spec.pipeline import Catalog, Pipeline
+from tidegate.spec.pipeline import DAG_KINDS, Catalog, Pipeline
 from tidegate.spec.source import Source
-
-__all__ = [
-    "build_json_schema",
-    "check_tables_of_others",
-    "list_unread_warnings",
-    "load_all_pipelines",
-    "load_pipeline",
-]
 
 DEFAULTS_FILE = "defaults.yaml"
 Loaded = list[tuple[str, Pipeline | ConfigurationError]]
+Claims = dict[Any, Any]  # what the pipelines before need for themselves
 SharedFiles = tuple[Mapping[str, Catalog | str], Mapping[str, Any]]  # catalogs and defaults
 DESTINATION_OWNERSHIP = Ownership(TableKind.DESTINATION)
-PIPELINE_NAME_PATTERN = re.compile(r"[a-z][a-z0-9_-]{0,59}")
 # the words stand where a backfill has its id
 BACKFILL_NAME_PATTERN = re.compile(r"_backfill(_([0-9a-f]+|replay|verify))?$")
 # a pipeline `user_actions` would have the DAG of the actions of a pipeline `user`
-DAG_NAME_PATTERN = re.compile(r"(.+)_(actions|maintenance|replay|stage|verify)")
+DAG_NAME_PATTERN = re.compile(rf"(.+)_({'|'.join(DAG_KINDS)})")
 
 
 def load_pipeline(
@@ -53,12 +45,11 @@ def load_pipeline(
     if defaults is None:
         defaults = read_defaults(find_folder_around(path))
     findings = Problems(document, defaults)
-    if path.suffix != ".yaml" or not PIPELINE_NAME_PATTERN.fullmatch(path.stem):
+    if path.suffix != ".yaml" or not NAME_PATTERN.fullmatch(path.stem):
         findings.add((), f"name={path.name}: a pipeline's file is [a-z][a-z0-9_-]*.yaml, at most 60 letters; rename it")
     if BACKFILL_NAME_PATTERN.search(path.stem):
         findings.add((), f"name={path.stem}: names that end in _backfill are those of backfills; rename the file")
-    dag = DAG_NAME_PATTERN.fullmatch(path.stem)
-    if dag and path.with_name(f"{dag[1]}.yaml").exists():
+    elif (dag := DAG_NAME_PATTERN.fullmatch(path.stem)) and path.with_name(f"{dag[1]}.yaml").exists():
         findings.add((), f"name={path.stem}: pipeline={dag[1]} has a DAG tidegate_{path.stem}; rename one of the files")
     if not isinstance(document.data, dict):
         findings.add((), "no pipeline in it; start with source: and tables:, see docs/pipeline-file.md")
@@ -97,9 +88,7 @@ def load_all_pipelines(include: Path, only: str | None = None) -> Loaded:
     except ConfigurationError as fault:
         shared = fault
     files = [file for file in list_written_files(include / "pipelines") if only in (None, file.stem)]
-    load_results = _refuse_shared_tables(include, [(file.stem, _load_or_problem(file, shared)) for file in files])
-    load_results = _refuse_shared_groups(include, load_results)
-    return refuse_fleets_of_several_catalogs(include, load_results)
+    return _refuse_conflicts(include, [(file.stem, _load_or_problem(file, shared)) for file in files])
 
 
 def list_unread_warnings(include: Path) -> tuple[str, ...]:
@@ -129,67 +118,64 @@ def check_tables_of_others(include: Path, name: str) -> None:
         raise pipeline
 
 
-def _refuse_shared_tables(include: Path, load_results: Loaded) -> Loaded:
-    """Refuse, of two pipelines that need a table for different purposes, the later one by name.
-
-    Several pipelines may share a destination and its remembered deletes; every other table belongs to one pipeline. One
-    of its pipelines reports the hours of a destination.
-    """
-    owners: dict[str, tuple[Ownership, str]] = {}
-    reporters: dict[tuple[str, str, str], str] = {}
-    answer: Loaded = []
-    for name, pipeline in load_results:
-        problem: str | None = None
-        if isinstance(pipeline, Pipeline):
-            needed = {table.name: DESTINATION_OWNERSHIP for table in pipeline.tables if table.naming is None}
-            needed |= list_product_tables(pipeline)
-            owned = {t: owners.get(t.casefold(), (table_owner, name)) for t, table_owner in needed.items()}
-            taken = [t for t, table_owner in needed.items() if owned[t][0] != table_owner]
-            if taken:
-                reason = f"pipeline {owned[taken[0]][1]} needs {taken[0]} too"
-                problem = f"{reason}; rename one of the two files or destinations"
-            else:
-                problem = _claim_hours(reporters, name, pipeline)
-            for table, owner in needed.items() if problem is None else ():
-                owners.setdefault(table.casefold(), (owner, name))
-        file = format_path(include / "pipelines" / f"{name}.yaml")
-        answer.append((name, pipeline if problem is None else ConfigurationError(f"{file}: {problem}")))
+def _refuse_conflicts(include: Path, load_results: Loaded) -> Loaded:
+    """Refuse, of two pipelines that need the same thing for themselves, the later one by name."""
+    answer = [*load_results]
+    for claim in (_claim_tables, _claim_group, _claim_pool):
+        claims: Claims = {}
+        for number, (name, pipeline) in enumerate(answer):
+            if isinstance(pipeline, Pipeline) and (problem := claim(claims, pipeline)):
+                file = format_path(include / "pipelines" / f"{name}.yaml")
+                answer[number] = (name, ConfigurationError(f"{file}: {problem}"))
     return answer
 
 
-def _claim_hours(reporters: dict[tuple[str, str, str], str], name: str, pipeline: Pipeline) -> str | None:
-    """Note whose hours a pipeline reports; returns why it may not: two would report the same."""
-    if pipeline.complete is None:
-        return None
-    claimed = {(table.name.casefold(), table.branch, pipeline.complete.value): table.name for table in pipeline.tables}
-    conflicts = [key for key in claimed if key in reporters]
-    if conflicts:
-        key = conflicts[0]
-        claim = f"complete={pipeline.complete.value} of pipeline {reporters[key]} reports those of {claimed[key]}"
+# Each notes what a pipeline needs for itself, or returns why it cannot have it.
+
+
+def _claim_tables(claims: Claims, pipeline: Pipeline) -> str | None:
+    # several may share a destination and its remembered deletes; every other table belongs to one
+    needed = {table.name: DESTINATION_OWNERSHIP for table in pipeline.tables if table.naming is None}
+    needed |= list_product_tables(pipeline)
+    for table, table_owner in needed.items():
+        owner, name = claims.get(table.casefold(), (table_owner, pipeline.name))
+        if owner != table_owner:
+            return f"pipeline {name} needs {table} too; rename one of the two files or destinations"
+    # one of the pipelines of a destination reports its hours
+    period = pipeline.complete
+    hours = {(t.name.casefold(), t.branch, period.value): t.name for t in pipeline.tables} if period else {}
+    taken = next((hour for hour in hours if hour in claims), None)
+    if taken is not None:
+        claim = f"complete={taken[2]} of pipeline {claims[taken]} reports those of {hours[taken]}"
         return f"{claim} already, and they would be reported twice; leave complete out of one of the two files"
-    reporters |= dict.fromkeys(claimed, name)
+    claims |= dict.fromkeys(hours, pipeline.name)
+    for table, owner in needed.items():
+        claims.setdefault(table.casefold(), (owner, pipeline.name))
     return None
 
 
-def _refuse_shared_groups(include: Path, load_results: Loaded) -> Loaded:
-    """Refuse, of two pipelines that commit offsets of a topic to one group, the later one by name."""
-    members: dict[str, list[Pipeline]] = {}
-    answer: Loaded = []
-    for name, pipeline in load_results:
-        if isinstance(pipeline, Pipeline):
-            others = members.setdefault(pipeline.source.group, [])
-            found = ((other.name, _find_shared_topic(other.source, pipeline.source)) for other in others)
-            if shared := next(((other, topic) for other, topic in found if topic), None):
-                file = format_path(include / "pipelines" / f"{name}.yaml")
-                problem = (
-                    f"{file}: source.group={pipeline.source.group}: pipeline {shared[0]} commits its offsets of "
-                    f"{shared[1]} to it too, and each would take the other's for its own; name another group"
-                )
-                answer.append((name, ConfigurationError(problem)))
-                continue
-            others.append(pipeline)
-        answer.append((name, pipeline))
-    return answer
+def _claim_group(claims: Claims, pipeline: Pipeline) -> str | None:
+    members: list[Pipeline] = claims.setdefault(pipeline.source.group, [])
+    for other in members:
+        if topic := _find_shared_topic(other.source, pipeline.source):
+            return (
+                f"source.group={pipeline.source.group}: pipeline {other.name} commits its offsets of {topic} to it "
+                "too, and each would take the other's for its own; name another group"
+            )
+    members.append(pipeline)
+    return None
+
+
+def _claim_pool(claims: Claims, pipeline: Pipeline) -> str | None:
+    # stages and merges of a fleet are one task for Airflow, and a task has one pool: that of the catalog
+    if pipeline.fleet is None:
+        return None
+    table = pipeline.entries[0]
+    first, catalog = claims.setdefault(pipeline.fleet, (pipeline.name, table.catalog))
+    if table.catalog == catalog:
+        return None
+    reason = f"its members take turns in the pool of one catalog, catalog={catalog} of pipeline {first}"
+    return f"fleet={pipeline.fleet}: {reason}, and {table.name} lies in another; give the file another fleet"
 
 
 def _find_shared_topic(one: Source, other: Source) -> str:
@@ -231,27 +217,6 @@ def apply_defaults(own_settings: Mapping[str, Any], defaults: Mapping[str, Any])
         if isinstance(words, Mapping) and isinstance(own_settings.get(key), Mapping):
             settings[key] = {**words, **own_settings[key]}
     return settings
-
-
-def refuse_fleets_of_several_catalogs(include: Path, load_results: Loaded) -> Loaded:
-    """Refuse members whose first table is not in the catalog of their fleet's first member by name.
-
-    Stages and merges of a fleet are one task for Airflow, and a task has one pool: that of the catalog.
-    """
-    firsts: dict[str, tuple[str, str]] = {}
-    answer: Loaded = []
-    for name, pipeline in load_results:
-        if isinstance(pipeline, Pipeline) and pipeline.fleet is not None:
-            table = pipeline.entries[0]
-            first, catalog = firsts.setdefault(pipeline.fleet, (name, table.catalog))
-            if table.catalog != catalog:
-                file = format_path(include / "pipelines" / f"{name}.yaml")
-                reason = f"its members take turns in the pool of one catalog, catalog={catalog} of pipeline {first}"
-                problem = f"{file}: fleet={pipeline.fleet}: {reason}, and {table.name} lies in another"
-                answer.append((name, ConfigurationError(f"{problem}; give the file another fleet")))
-                continue
-        answer.append((name, pipeline))
-    return answer
 
 
 def find_fleet(include: Path, name: str) -> str | None:

@@ -1,12 +1,11 @@
 """Reads a publication file, or says all that is wrong with it."""
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tidegate.config.catalogs_file import read_catalogs
-from tidegate.config.checks.formats import check_avro, check_csv, check_registries
+from tidegate.config.checks.formats import OPTION_KEYS, check_avro, check_csv, check_registries
 from tidegate.config.checks.schedule import check_spark, find_pipeline_with_dag
 from tidegate.config.checks.source import check_kafka
 from tidegate.config.checks.tables import check_table_name
@@ -14,31 +13,29 @@ from tidegate.config.destinations.registry import get_destination, list_titles
 from tidegate.config.models.formats import AvroModel, ProtobufModel, StrictModel
 from tidegate.config.models.pipeline import StartTimestamp
 from tidegate.config.models.publication import KeyOutModel, PublicationModel, StartSnapshot, ValueOutModel
-from tidegate.config.models.settings import check_topic_name
+from tidegate.config.models.settings import NAME_PATTERN, check_topic_name
 from tidegate.config.parsing.problems import Problems, read_model, refuse_secrets, to_unexpected_problem
 from tidegate.config.parsing.publication_sql import find_joined_tables, has_groups, parse_publication_sql
 from tidegate.config.parsing.yaml_document import read_document
 from tidegate.config.pipeline_spec import to_noun, to_spark_target
 from tidegate.errors import ConfigurationError
-from tidegate.formats.registry import FORMATS, SchemaKind, get_format
+from tidegate.formats.registry import SchemaKind, get_format
 from tidegate.settings import find_folder_around, format_path, list_written_files
 from tidegate.spec.pipeline import Catalog
 from tidegate.spec.publication import EVERYTHING, Begin, KeyOut, Publication, ValueOut
 from tidegate.spec.table_template import is_template
 
-OPTION_KEYS = {format_spec.options for format_spec in FORMATS.values() if format_spec.options is not None}
 REGISTRY_MODELS: dict[SchemaKind, type[StrictModel]] = {
     SchemaKind.AVRO: AvroModel,
     SchemaKind.PROTOBUF: ProtobufModel,
 }
-PUBLICATION_NAME_PATTERN = re.compile(r"[a-z][a-z0-9_-]{0,59}")
 
 
 def load_publication(path: Path, catalogs: Mapping[str, Catalog | str] | None = None) -> Publication:
     """Checked against the catalogs beside its folder. `ConfigurationError` with every problem."""
     document = read_document(path)
     findings = Problems(document)
-    if path.suffix != ".yaml" or not PUBLICATION_NAME_PATTERN.fullmatch(path.stem):
+    if path.suffix != ".yaml" or not NAME_PATTERN.fullmatch(path.stem):
         findings.add((), f"name={path.name}: a publication's file is [a-z][a-z0-9_-]*.yaml, at most 60 letters")
     pipeline_name = find_pipeline_with_dag(path.parent.with_name("pipelines"), f"publish_{path.stem}")
     if pipeline_name is not None:
@@ -224,7 +221,7 @@ def _get_state_topic(name: str, model: PublicationModel) -> str:
 
 
 def _check_format(part_name: str, part: KeyOutModel | ValueOutModel, findings: Problems) -> None:
-    for word in sorted(OPTION_KEYS & part.model_fields_set):
+    for word in sorted(part.model_fields_set.intersection(OPTION_KEYS)):
         if getattr(part, word) is not None and get_format(part.format).options != word:
             findings.add((part_name, word), f"options of another format than {part.format}; leave them out")
     check_registries(part, (part_name,), findings)

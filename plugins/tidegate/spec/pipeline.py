@@ -12,6 +12,8 @@ from tidegate.spec.runtime import Maintenance, Period, SparkTarget, Verify
 from tidegate.spec.source import Source
 from tidegate.spec.table import Table
 
+DAG_KINDS = ("actions", "backfill", "replay", "maintenance", "stage", "verify")  # of a pipeline, beside its flush
+
 
 @dataclass(frozen=True)
 class Catalog:

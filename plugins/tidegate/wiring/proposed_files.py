@@ -9,12 +9,8 @@ from pathlib import Path
 import yaml
 
 from tidegate.config.catalogs_file import read_catalogs
-from tidegate.config.pipeline_file import (
-    PIPELINE_NAME_PATTERN,
-    check_tables_of_others,
-    load_all_pipelines,
-    load_pipeline,
-)
+from tidegate.config.models.settings import NAME_PATTERN
+from tidegate.config.pipeline_file import check_tables_of_others, load_all_pipelines, load_pipeline
 from tidegate.errors import ConfigurationError
 from tidegate.settings import format_path
 from tidegate.spec.pipeline import Pipeline
@@ -29,7 +25,7 @@ def is_declared(include: Path, catalog: str) -> bool:
 
 def find_new_file(include: Path, name: str) -> Path:
     """`ConfigurationError` for a name that no pipeline can have."""
-    if not PIPELINE_NAME_PATTERN.fullmatch(name):
+    if not NAME_PATTERN.fullmatch(name):
         raise ConfigurationError(
             f"name={name}: no name of a pipeline; choose one with --name: [a-z][a-z0-9_-]*, at most 60 letters"
         )

@@ -11,10 +11,10 @@ from typing import Any, TypedDict
 
 from tidegate.cli.output import name_command, print_text
 from tidegate.config.catalogs_file import list_catalog_problems
+from tidegate.config.models.pipeline import build_json_schema
 from tidegate.config.models.publication import PublicationModel
 from tidegate.config.pipeline_file import (
     DEFAULTS_FILE,
-    build_json_schema,
     check_tables_of_others,
     list_unread_warnings,
     load_all_pipelines,

@@ -8,6 +8,7 @@ from tidegate.config.models.pipeline import PipelineModel
 from tidegate.config.models.settings import SparkModel
 from tidegate.config.parsing.problems import Problems, refuse_secrets
 from tidegate.redaction import has_secret, is_secret_name
+from tidegate.spec.pipeline import DAG_KINDS
 from tidegate.spec.table_template import is_template
 
 WAP_PROBLEM = (
@@ -65,9 +66,6 @@ def check_spark(spark: SparkModel, findings: Problems) -> None:
             )
 
 
-OTHER_DAGS = ("actions", "backfill", "maintenance", "replay", "stage", "verify")  # of a pipeline, beside its flush
-
-
 def check_fleet(path: Path, model: PipelineModel, findings: Problems) -> None:
     """What a fleet's one DAG cannot do for its members, and a name that another DAG has."""
     fleet = model.fleet
@@ -94,5 +92,5 @@ def check_fleet(path: Path, model: PipelineModel, findings: Problems) -> None:
 
 def find_pipeline_with_dag(pipelines: Path, name: str) -> str | None:
     """The pipeline in the folder with a DAG ``tidegate_<name>``, or None."""
-    shorter = (name.removesuffix(f"_{kind}") for kind in OTHER_DAGS if name.endswith(f"_{kind}"))
+    shorter = (name.removesuffix(f"_{kind}") for kind in DAG_KINDS if name.endswith(f"_{kind}"))
     return next((candidate for candidate in (name, *shorter) if (pipelines / f"{candidate}.yaml").exists()), None)

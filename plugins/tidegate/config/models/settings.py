@@ -23,6 +23,7 @@ from tidegate.config.models.formats import StrictModel
 from tidegate.spec.readers import Reader
 from tidegate.spec.time_text import parse_duration_seconds
 
+NAME_PATTERN = re.compile(r"[a-z][a-z0-9_-]{0,59}")  # of a pipeline, a publication and a fleet
 FIELD_COUNT = 5
 RANDOM = re.compile(r"(?<![A-Z])R(?![A-Z])", re.IGNORECASE)  # croniter's: another time whenever it is read
 FIRST_DAY = datetime(2024, 1, 1, tzinfo=UTC)
@@ -201,7 +202,7 @@ ClassPath = Annotated[
 FleetName = Annotated[
     str,
     Spelling(
-        r"^[a-z][a-z0-9_-]{0,59}$",  # as a pipeline's
+        f"^{NAME_PATTERN.pattern}$",
         "not a fleet's name; write at most 60 small letters, digits, dashes and underscores, and a letter first",
     ),
 ]

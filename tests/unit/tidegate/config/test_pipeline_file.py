@@ -7,9 +7,9 @@ import pytest
 import yaml
 from pipeline_files import MINIMAL, find_problems, load, render_source, render_table
 from tidegate.cli.main import main
-from tidegate.config.models.pipeline import PipelineModel
+from tidegate.config.models.pipeline import PipelineModel, build_json_schema
 from tidegate.config.parsing.problems import Problems
-from tidegate.config.pipeline_file import build_json_schema, check_tables_of_others, load_all_pipelines
+from tidegate.config.pipeline_file import check_tables_of_others, load_all_pipelines
 from tidegate.errors import ConfigurationError
 from tidegate.model.resource_names import name_control_table
 from tidegate.schema.data_types import Column
@@ -334,7 +334,7 @@ def test_two_pipelines_that_would_commit_offsets_of_a_topic_to_one_group(include
 @pytest.mark.guard(
     "one pipeline of a table reports its hours",
     file="plugins/tidegate/config/pipeline_file.py",
-    text="    if conflicts:\n",
+    text="    if taken is not None:\n",
     off="    if False:\n",
 )
 def test_hours_of_a_table_are_told_by_one_of_its_pipelines(include: Path) -> None:
