@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Array, Column, DataType, Map, Primitive, Struct, parse_type
-from tidegate.spec.projection import RECORD_FIELDS, Projection, Selected
+from tidegate.spec.projection import RECORD_COLUMNS, Projection, Selected
 from tidegate.sql.spark import quote, quote_name, render_columns, render_literal
 
 from tidegate_spark.fields.conditions import render_first_reason
@@ -90,7 +90,7 @@ def _list_record_columns(table: StageTable, select: Projection) -> list[str]:
     values = [f"{ROW}.{quote(name)} AS {quote(name)}" for name in names if name.casefold() not in key_names]
     column_names = key_names | {name.casefold() for name in names}
     record_columns = [
-        f"{RECORD}.{field.name} AS {field.name}" for field in RECORD_FIELDS if field.name not in column_names
+        f"{RECORD}.{column.name} AS {column.name}" for column in RECORD_COLUMNS if column.name not in column_names
     ]
     return [*keys, *values, *record_columns]
 
@@ -260,7 +260,7 @@ def _add_sequence_column(sourced: DataFrame, table: StageTable, has_sources: str
     keys = [f"key_struct{f'.{quote(f)}' if f is not None else ''} AS {quote(name)}" for name, f in table.select.keys]
     needed = _list_needed_columns(table)
     column_names = {name.casefold() for name in (*needed, *(name for name, _ in table.select.keys))}
-    record_columns = [field.name for field in RECORD_FIELDS if field.name not in column_names]
+    record_columns = [column.name for column in RECORD_COLUMNS if column.name not in column_names]
     columns = [*keys, *(f"{SOURCES_COLUMN}.{quote(name)} AS {quote(name)}" for name in needed), *record_columns]
     frame = sourced.selectExpr(f"struct(*) AS {RECORD}", f"{usable} AND ({has_sources}) AS {ROW}", *columns)
     parts = {

@@ -14,7 +14,7 @@ from tidegate.lineage.dataset import (
     Transformation,
 )
 from tidegate.schema.data_types import Column
-from tidegate.spec.projection import RECORD_FIELDS
+from tidegate.spec.projection import RECORD_COLUMNS
 from tidegate.spec.publication import Publication
 from tidegate.spec.source import METADATA_TYPES, split_cast
 from tidegate.spec.table import DeleteMode, Table
@@ -43,7 +43,7 @@ class Part:
 
 def list_record_parts(table: Table) -> dict[str, tuple[Part, ...]]:
     """The parts of each column of a decoded record, metadata included."""
-    parts: dict[str, tuple[Part, ...]] = {field.name: (Part(field.name),) for field in RECORD_FIELDS}
+    parts: dict[str, tuple[Part, ...]] = {c.name: (Part(c.name),) for c in RECORD_COLUMNS}
     parts |= {c.name: (_name_part(table, VALUE, c.name),) for c in list_value_columns(table)}
     for column in list_key_columns(table):
         field = find_key_field(table, column.name)
@@ -71,7 +71,7 @@ def list_topic_fields(table: Table) -> tuple[DatasetField, ...]:
         _name_part(table, VALUE, c.name).field: c.type for c in list_value_columns(table) if c.name not in part_types
     }
     part_types |= {_name_word(word): METADATA_TYPES[_name_word(word)] for word in table.metadata.values()}
-    part_types |= {field.name: field.type for field in RECORD_FIELDS}
+    part_types |= {c.name: c.type for c in RECORD_COLUMNS}
     return tuple(DatasetField(name, kind) for name, kind in ({VALUE: "BINARY"} | part_types).items())
 
 

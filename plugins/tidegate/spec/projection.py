@@ -4,26 +4,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tidegate.errors import ConfigurationError
-from tidegate.schema.data_types import DataType, Struct, format_type, parse_type
+from tidegate.schema.data_types import Column, DataType, Struct, format_type, parse_type
 from tidegate.sql.spark import quote
 
 RECORD = "record"  # what FROM names: the decoded record
-
-
-@dataclass(frozen=True)
-class Field:
-    """A column as it is found: `type` is Spark DDL."""
-
-    name: str
-    type: str
-    nullable: bool = True
-
-
-RECORD_FIELDS = (
-    Field("topic", "STRING"),
-    Field("partition", "INT"),
-    Field("offset", "BIGINT"),
-    Field("timestamp", "TIMESTAMP"),
+RECORD_COLUMNS = (
+    Column("topic", "STRING"),
+    Column("partition", "INT"),
+    Column("offset", "BIGINT"),
+    Column("timestamp", "TIMESTAMP"),
 )
 
 
@@ -37,7 +26,7 @@ class Dimension:
     table: str
     alias: str
     on: str
-    columns: tuple[Field, ...] | None = None
+    columns: tuple[Column, ...] | None = None
     snapshot_id: int | None = None
 
 
@@ -103,7 +92,7 @@ class Projection:
     unusable_columns: tuple[str, ...] = ()
 
 
-def resolve_projection(select: Select, record: Sequence[Field], place: str) -> tuple[Selected, ...]:
+def resolve_projection(select: Select, record: Sequence[Column], place: str) -> tuple[Selected, ...]:
     """Return the columns in order. `ConfigurationError` for one that is missing, or is there twice.
 
     `record` are the columns that a star stands for; what every record has may be named beside them.
@@ -117,13 +106,7 @@ def resolve_projection(select: Select, record: Sequence[Field], place: str) -> t
     return tuple(columns)
 
 
-def list_record_fields(record: Sequence[Field]) -> tuple[Field, ...]:
-    """Return what every record has, unless a column has that name."""
-    names = {c.name.casefold() for c in record}
-    return tuple(field for field in RECORD_FIELDS if field.name not in names)
-
-
-def _resolve_item(select: Select, item: Item, record: Sequence[Field], place: str) -> Iterable[Selected]:
+def _resolve_item(select: Select, item: Item, record: Sequence[Column], place: str) -> Iterable[Selected]:
     if item.name is None:
         left_out = {name.casefold() for name in item.excluded_columns}
         unknown = left_out - {c.name.casefold() for c in record}
@@ -136,7 +119,11 @@ def _resolve_item(select: Select, item: Item, record: Sequence[Field], place: st
             Selected(item.name, item.sql, item.type, is_checked=item.is_checked, is_computed=True, reads=item.reads)
         ]
     dimension = next((d for d in select.dimensions if d.alias.casefold() == item.alias.casefold()), None)
-    columns = (*record, *list_record_fields(record)) if dimension is None else dimension.columns or ()
+    if dimension is None:
+        names = {c.name.casefold() for c in record}
+        columns = (*record, *(column for column in RECORD_COLUMNS if column.name not in names))
+    else:
+        columns = dimension.columns or ()
     data_type, is_required = _find_column(
         columns, item.path, f"{place}: select column={'.'.join((item.alias, *item.path))}"
     )
@@ -145,7 +132,7 @@ def _resolve_item(select: Select, item: Item, record: Sequence[Field], place: st
     return [Selected(item.name, _format_path(item.alias, item.path), format_type(data_type), nullable, reads=reads)]
 
 
-def _find_column(columns: Sequence[Field], path: tuple[str, ...], place: str) -> tuple[DataType, bool]:
+def _find_column(columns: Sequence[Column], path: tuple[str, ...], place: str) -> tuple[DataType, bool]:
     columns_by_name = {c.name.casefold(): c for c in columns}
     column = columns_by_name.get(path[0].casefold())
     if column is None:
@@ -164,12 +151,12 @@ def _format_path(alias: str, path: tuple[str, ...]) -> str:
     return ".".join(quote(step) for step in (alias, *path))
 
 
-def list_passed_columns(select: Select, record: Sequence[Field]) -> set[str]:
-    """Return the record's columns, case-folded, that are selected under their own name."""
+def list_passed_columns(select: Select, record: Iterable[str]) -> set[str]:
+    """Return those of the record's columns, case-folded, that are selected under their own name."""
     names: set[str] = set()
     for item in select.items:
         if item.name is None:
-            names |= {c.name.casefold() for c in record} - {name.casefold() for name in item.excluded_columns}
+            names |= {name.casefold() for name in record} - {name.casefold() for name in item.excluded_columns}
         elif _is_passed(select, item):
             names.add(item.path[0].casefold())
     return names

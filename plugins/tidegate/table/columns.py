@@ -24,7 +24,6 @@ from tidegate.schema.evolution import add_old_names, to_struct
 from tidegate.schema.inferred_types import overlay_columns
 from tidegate.schema.wire_format import KEYLESS, OTHER_IDS, PLACES, WIRE
 from tidegate.spec.projection import (
-    Field,
     Projection,
     Selected,
     find_derived_columns,
@@ -364,16 +363,12 @@ def list_staged_columns(table: Table) -> tuple[Column, ...]:
     return tuple(Column(c.name, c.type, c.nullable) for c in _list_selected_columns(table))
 
 
-def _list_record_fields(table: Table) -> tuple[Field, ...]:
-    return tuple(Field(c.name, c.type, c.nullable) for c in list_record_columns(table))
-
-
 def _list_selected_columns(table: Table) -> tuple[Selected, ...]:
     assert table.select is not None
-    record = _list_record_fields(table)
+    record = list_record_columns(table)
     place = f"table={table.name}"
     columns = resolve_projection(table.select, record, place)
-    passed_columns = list_passed_columns(table.select, record)
+    passed_columns = list_passed_columns(table.select, [c.name for c in record])
     ordered_columns = passed_columns | set(find_derived_columns(table.select))
     usable_columns = {"key.fields": passed_columns, "sequence_by": ordered_columns}
     for setting, names in {"key.fields": table.key_columns, "sequence_by": table.sequence_by}.items():
@@ -414,7 +409,7 @@ def list_sequence_columns(table: Table) -> tuple[Column, ...]:
     items = tuple(item for name, item in derived.items() if name in names)
     if table.select and items:
         sequence = replace(table.select, items=items)
-        columns = resolve_projection(sequence, _list_record_fields(table), f"table={table.name}")
+        columns = resolve_projection(sequence, list_record_columns(table), f"table={table.name}")
         columns_by_name |= {c.name.casefold(): Column(c.name, c.type) for c in columns}
     missing = [name for name in table.sequence_by if name.casefold() not in columns_by_name]
     if missing:

@@ -19,7 +19,7 @@ from tidegate.model.table_state import TableState
 from tidegate.ports.session import Session, Sql
 from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Pipeline
-from tidegate.spec.projection import Dimension, Field, Select
+from tidegate.spec.projection import Dimension, Select
 from tidegate.spec.table import Table
 from tidegate.spec.table_template import TableNaming
 from tidegate.sql.pruning import Bounds
@@ -267,8 +267,7 @@ def describe_table(session: Session, table: Table) -> Table:
     dimensions = []
     for dimension in described_table.select.dimensions:
         state = _read_dimension_state(session, described_table, dimension)
-        columns = tuple(Field(c.name, c.type, c.nullable) for c in state.columns)
-        dimensions.append(replace(dimension, columns=columns))
+        dimensions.append(replace(dimension, columns=state.columns))
     return replace(described_table, select=replace(described_table.select, dimensions=tuple(dimensions)))
 
 

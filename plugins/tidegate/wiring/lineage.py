@@ -20,7 +20,7 @@ from tidegate.lineage.columns import (
 from tidegate.lineage.dataset import Dataset, DatasetName, StatementReads, TaskLineage, name_broker_namespace
 from tidegate.ports.session import Session
 from tidegate.spec.pipeline import Catalog
-from tidegate.spec.projection import RECORD_FIELDS
+from tidegate.spec.projection import RECORD_COLUMNS
 from tidegate.spec.table import Table
 from tidegate.table.columns import list_record_columns, resolve_columns
 from tidegate.table.session import find_table
@@ -70,7 +70,7 @@ def _find_broker_namespace(kafka: str | Mapping[str, str], resolve: Resolve) -> 
 def read_table_statements(table: Table) -> tuple[StatementReads | None, tuple[str, ...]]:
     """Return what a table's `select` reads, and the record's columns that its conditions and its route look at."""
     columns = [c.name for c in list_record_columns(table)]
-    names = [*columns, *(field.name for field in RECORD_FIELDS if field.name not in columns)]
+    names = [*columns, *(column.name for column in RECORD_COLUMNS if column.name not in columns)]
     conditions = [condition for condition in (table.when, table.delete_when) if condition]
     looked_at = [name for condition in conditions for name in read_condition(condition, names)]
     looked_at += [table.route.steps[0]] if table.route is not None else []

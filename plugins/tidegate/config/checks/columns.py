@@ -15,7 +15,7 @@ from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.formats.registry import get_format
 from tidegate.schema.data_types import Column, Primitive, Struct, format_type
 from tidegate.schema.evolution import to_struct
-from tidegate.spec.projection import RECORD_FIELDS
+from tidegate.spec.projection import RECORD_COLUMNS
 from tidegate.sql.spark import PATH_REGEX, split_name_or_path, split_path, unquote, unquote_path
 
 COLUMN_REGEX = rf"\s*({PATH_REGEX})\s*"
@@ -24,7 +24,6 @@ PARTITION_PATTERN = re.compile(
     re.IGNORECASE,
 )
 ColumnsByName = Mapping[str, Column]
-RECORD_COLUMNS = tuple(Column(field.name, field.type) for field in RECORD_FIELDS)
 PLACE_COLUMNS = {"topic", "partition", "offset"}
 PARTITION_EXAMPLE = "write a column, days(c), hours(c), bucket(16, c) or truncate(8, c), in quotes"
 

@@ -20,7 +20,7 @@ from tidegate.schema.data_types import (
     parse_type,
 )
 from tidegate.spec.pipeline import Catalog
-from tidegate.spec.projection import RECORD_FIELDS, Field, Item, Select, find_derived_columns, list_passed_columns
+from tidegate.spec.projection import RECORD_COLUMNS, Item, Select, find_derived_columns, list_passed_columns
 from tidegate.sql.spark import PATH_REGEX, split_path
 
 INTEGERS = {"TINYINT", "SMALLINT", "INT", "BIGINT"}
@@ -80,13 +80,13 @@ def check_select(entry: TableEntry, record: set[str] | None) -> set[str] | None:
     if select is None:
         return None
     if record is not None:
-        known_columns = record | {field.name for field in RECORD_FIELDS}
+        known_columns = record | {column.name for column in RECORD_COLUMNS}
         reads = [name for item in select.items for name in (*item.reads, *item.excluded_columns)]
         for name in dict.fromkeys((*reads, *select.reads)):
             if name.casefold() not in known_columns:
                 entry.add("select", f"{name} is not a column of the record; {suggest_closest(name, known_columns)}")
         sequence_columns = {name.casefold() for name in table.sequence_by} - set(find_derived_columns(select))
-        passed_columns = list_passed_columns(select, [Field(name, "STRING") for name in record])
+        passed_columns = list_passed_columns(select, record)
         for setting, names in (("key.fields", {*entry.key_names}), ("sequence_by", sequence_columns)):
             if changed := ", ".join(sorted(names & record - passed_columns)):
                 problem = f"leaves out or changes {changed} of {setting}, by which rows are found and ordered"

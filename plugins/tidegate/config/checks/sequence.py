@@ -6,7 +6,7 @@ from tidegate.config.models.pipeline import GroupsModel, HistoryModel
 from tidegate.config.models.table_entry import TableEntry
 from tidegate.config.parsing.problems import suggest_closest
 from tidegate.schema.data_types import Array, Map, Primitive, iterate_types, parse_type
-from tidegate.spec.projection import Field, find_derived_columns, list_passed_columns
+from tidegate.spec.projection import find_derived_columns, list_passed_columns
 from tidegate.spec.source import split_cast
 from tidegate.spec.table_template import is_template
 
@@ -121,7 +121,7 @@ def _select_types(entry: TableEntry, types: Types) -> Types:
     select = entry.select
     if select is None:
         return types
-    as_they_are = list_passed_columns(select, [Field(name, "STRING") for name in types])
+    as_they_are = list_passed_columns(select, types)
     derived_types = {item.name.casefold(): item.type or "STRING" for item in select.items if item.name}
     return {**derived_types, **{name: types[name] for name in as_they_are if name in types}}
 

@@ -13,7 +13,7 @@ from tidegate.config.parsing.select_statement import parse_select
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.errors import ConfigurationError
 from tidegate.schema.data_types import Array, Column, DataType, Map, Primitive, Struct
-from tidegate.spec.projection import Field, Select, resolve_projection
+from tidegate.spec.projection import Select, resolve_projection
 from tidegate.spec.source import METADATA_TYPES
 from tidegate.sql.spark import quote
 from tidegate.table.columns import find_key_names
@@ -187,12 +187,11 @@ class TableEntry:
     def _select_columns(self, record: list[Column]) -> tuple[list[Column], bool]:
         if self.select is None:
             return [], False
-        fields = [Field(c.name, c.type, c.nullable) for c in record]
         columns = list[Column]()
         is_whole = True
         for item in self.select.items:
             try:
-                made_here = resolve_projection(replace(self.select, items=(item,)), fields, "")
+                made_here = resolve_projection(replace(self.select, items=(item,)), record, "")
             except ConfigurationError:
                 # the file does not tell columns of dimension tables
                 is_whole = False

@@ -6,14 +6,14 @@ from typing import Any
 from tidegate.config.parsing.publication_sql import TABLE_STAND_IN, find_joined_tables, name_stand_in, parse_tree
 from tidegate.config.parsing.spark_sql import parse_statement
 from tidegate.lineage.dataset import Read, StatementReads, Transformation
-from tidegate.spec.projection import RECORD_FIELDS, Select
+from tidegate.spec.projection import RECORD_COLUMNS, Select
 
 Tables = Mapping[str, Sequence[str]]  # the columns of each table by its alias; the first is that behind FROM
 
 
 def read_select(select: Select, record: Sequence[str]) -> StatementReads:
     """`record`: its columns, which a star stands for."""
-    tables = {select.alias: [*record, *(f.name for f in RECORD_FIELDS if f.name not in record)]}
+    tables = {select.alias: [*record, *(c.name for c in RECORD_COLUMNS if c.name not in record)]}
     tables |= {d.alias: [field.name for field in d.columns or ()] for d in select.dimensions}
     columns = dict[str, tuple[Read, ...]]()
     for item in select.items:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from tidegate.formats.registry import FORMATS
 from tidegate.migration.draft import Draft, SettingsLedger, Transform
 from tidegate.migration.transforms.record_plan import FILL_IN, Cell, RecordPlan, build_own_cell, compute
-from tidegate.spec.projection import RECORD_FIELDS
+from tidegate.spec.projection import RECORD_COLUMNS
 from tidegate.spec.source import METADATA_TYPES, name_cast, split_cast
 from tidegate.sql.spark import quote, render_literal
 
@@ -24,7 +24,7 @@ READ_DEFAULTS = ("InsertField", "ReplaceField", "MaskField", "ValueToKey")
 OF_KEY = "it changes the record's key; say in source.key what the key columns are"
 KEY_IS_NOT_READ = "the sink does not read the record's key"
 ROUTED = "name the tables in tables[], each with its topics"
-TYPES_OF_PLACE = {field.name: field.type for field in RECORD_FIELDS}
+TYPES_OF_PLACE = {column.name: column.type for column in RECORD_COLUMNS}
 # a field that Debezium adds -> the metadata word of the same type
 ADDED_FIELDS = {
     "op": "value.op", "table": "value.source.table", "source.table": "value.source.table",

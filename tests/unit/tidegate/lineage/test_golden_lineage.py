@@ -24,7 +24,6 @@ from tidegate.lineage.columns import (
 from tidegate.lineage.dataset import Dataset, DatasetField, DatasetName, FieldSource
 from tidegate.schema.data_types import Column, Primitive, Struct
 from tidegate.spec.pipeline import Pipeline
-from tidegate.spec.projection import Field
 from tidegate.spec.table import DeleteMode, Table
 from tidegate.table.columns import list_destination_columns
 from tidegate.table.session import make_concrete_table
@@ -78,7 +77,7 @@ def list_tables(pipeline: Pipeline) -> list[Table]:
 
 def flush(pipeline: Pipeline, table: Table) -> FlushedTable:
     if table.select is not None:
-        fields = tuple(Field(field.name, field.type or "") for field in CUSTOMERS.fields)
+        fields = tuple(Column(field.name, field.type or "") for field in CUSTOMERS.fields)
         dimensions = tuple(replace(d, columns=fields) for d in table.select.dimensions)
         table = replace(table, select=replace(table.select, dimensions=dimensions))
     reads, conditions = read_table_statements(table)

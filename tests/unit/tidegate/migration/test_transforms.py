@@ -20,7 +20,7 @@ from tidegate.migration.transforms.record_plan import FILL_IN
 from tidegate.migration.translate import translate
 from tidegate.schema.data_types import Column
 from tidegate.sinks.world import TableShape, UnreachableWorld
-from tidegate.spec.projection import Field, resolve_projection
+from tidegate.spec.projection import resolve_projection
 from tidegate.wiring.proposed_files import check_files
 
 AVRO = {
@@ -80,7 +80,7 @@ def select_row(select: str, record: dict[str, Any], types: dict[str, str]) -> di
     """The row that the product's own projection makes of a record."""
     if not select:
         return record
-    fields = [Field(name, kind) for name, kind in types.items()]
+    fields = [Column(name, kind) for name, kind in types.items()]
     columns = resolve_projection(parse_select(select), fields, "table")
     return {
         column.name: evaluate(sqlglot.parse_one(f"CAST({column.sql} AS {column.type})", read="spark"), record)
