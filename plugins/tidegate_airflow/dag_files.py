@@ -1,9 +1,9 @@
 """The DAGs of all pipeline and publication files, for the few lines that stand in Airflow's dags folder."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from airflow.sdk import get_parsing_context
+from airflow.sdk import DAG, get_parsing_context
 from airflow.sdk.exceptions import AirflowException
 from tidegate.config.pipeline_file import load_all_pipelines
 from tidegate.errors import ConfigurationError
@@ -11,13 +11,7 @@ from tidegate.fleet.timing import list_seldom_flushed
 from tidegate.settings import find_include_folder, list_named_files
 from tidegate.spec.pipeline import Pipeline
 
-from tidegate_airflow.dag_ids import (
-    HEARTBEATS_DAG_ID,
-    find_fleet_of_dag,
-    find_pipeline,
-    find_publication,
-    format_fleet_dag_id,
-)
+from tidegate_airflow.dag_ids import HEARTBEATS_DAG_ID, find_fleet_of_dag, find_pipeline, find_publication
 from tidegate_airflow.doctor_facts import MIN_VERSION_TEXT, is_too_old
 
 Dags = dict[str, Any]
@@ -52,21 +46,21 @@ def build_pipeline_dags() -> Dags:
         return build_fleet_dags({needed: []})
     dags = Dags()
     fleets = dict[str, list[Pipeline]]()
-    for name, pipeline in load_needed_pipelines():
-        dags |= build_own_dags(name, pipeline)
+    for pipeline in load_needed_pipelines():
+        dags |= build_own_dags(pipeline)
         if pipeline.fleet is not None:
             fleets.setdefault(pipeline.fleet, []).append(pipeline)
     is_own_process = get_parsing_context().dag_id is not None  # the process of a task of one pipeline: no whole fleet
     return dags if is_own_process else dags | build_fleet_dags(fleets)
 
 
-def load_needed_pipelines() -> list[tuple[str, Pipeline]]:
+def load_needed_pipelines() -> list[Pipeline]:
     """Load the pipelines whose file is valid; in the process of a task only those that it needs."""
     own_name = find_pipeline(get_parsing_context().dag_id or "", _list_names("pipelines"))
     if own_name is None and find_needed_publication() is not None:
         return []
     load_results = load_all_pipelines(find_include_folder(), own_name)
-    return [(name, pipeline) for name, pipeline in load_results if not isinstance(pipeline, ConfigurationError)]
+    return [pipeline for _, pipeline in load_results if not isinstance(pipeline, ConfigurationError)]
 
 
 def find_needed_publication() -> str | None:
@@ -78,25 +72,26 @@ def _list_names(kind: str) -> list[str]:
     return [path.stem for path in list_named_files(find_include_folder() / kind)]
 
 
-def build_own_dags(name: str, pipeline: Pipeline) -> Dags:
+def build_own_dags(pipeline: Pipeline) -> Dags:
     from tidegate_airflow.dags.actions import build_actions_dag, build_replay_dag
     from tidegate_airflow.dags.backfill import build_backfill_dag
     from tidegate_airflow.dags.flush import build_flush_dag, build_stage_dag
 
-    dags = Dags() if pipeline.fleet is not None else {f"tidegate_{name}": build_flush_dag(pipeline)}
-    if pipeline.stage.has_clock:
-        dags[f"tidegate_{name}_stage"] = build_stage_dag(pipeline)
-    dags[f"tidegate_{name}_backfill"] = build_backfill_dag(pipeline)
-    dags[f"tidegate_{name}_actions"] = build_actions_dag(pipeline)
-    if pipeline.template is None:  # skipped records are dead letters too
-        dags[f"tidegate_{name}_replay"] = build_replay_dag(pipeline)
-    return dags
+    dags = [build_backfill_dag(pipeline), build_actions_dag(pipeline)]
+    dags += [build_flush_dag(pipeline)] if pipeline.fleet is None else []
+    dags += [build_stage_dag(pipeline)] if pipeline.stage.has_clock else []
+    dags += [build_replay_dag(pipeline)] if pipeline.template is None else []  # skipped records are dead letters too
+    return _name_dags(dags)
 
 
 def build_fleet_dags(fleets: Mapping[str, Sequence[Pipeline]]) -> Dags:
     from tidegate_airflow.dags.flush import build_fleet_dag
 
-    return {format_fleet_dag_id(fleet): build_fleet_dag(fleet, members) for fleet, members in fleets.items()}
+    return _name_dags(build_fleet_dag(fleet, members) for fleet, members in fleets.items())
+
+
+def _name_dags(dags: Iterable[DAG]) -> Dags:
+    return {dag.dag_id: dag for dag in dags}
 
 
 def build_maintenance_dags() -> Dags:
@@ -107,20 +102,14 @@ def build_maintenance_dags() -> Dags:
 
     needed = get_parsing_context().dag_id
     if needed == HEARTBEATS_DAG_ID:  # its task's process needs no file to find its DAG
-        return {HEARTBEATS_DAG_ID: build_heartbeats_dag({})}
-    janitor = build_janitor_dag()
-    pipelines = dict(load_needed_pipelines())
-    dags = {
-        janitor.dag_id: janitor,
-        **{f"tidegate_{name}_maintenance": build_maintenance_dag(pipeline) for name, pipeline in pipelines.items()},
-        **{
-            f"tidegate_{name}_verify": build_verify_dag(pipeline)
-            for name, pipeline in pipelines.items()
-            if pipeline.verify.interval_seconds > 0
-        },
-    }
-    seldom = list_seldom_flushed(pipelines) if needed is None else {}  # a task's process knows its own pipeline alone
-    return dags | ({HEARTBEATS_DAG_ID: build_heartbeats_dag(seldom)} if seldom else {})
+        return _name_dags([build_heartbeats_dag({})])
+    pipelines = load_needed_pipelines()
+    dags = [build_janitor_dag(), *map(build_maintenance_dag, pipelines)]
+    dags += [build_verify_dag(pipeline) for pipeline in pipelines if pipeline.verify.interval_seconds > 0]
+    if needed is None:  # a task's process knows its own pipeline alone
+        seldom = list_seldom_flushed({pipeline.name: pipeline for pipeline in pipelines})
+        dags += [build_heartbeats_dag(seldom)] if seldom else []
+    return _name_dags(dags)
 
 
 def build_publication_dags() -> Dags:
@@ -132,11 +121,7 @@ def build_publication_dags() -> Dags:
 
     loaded_files = load_publications(find_include_folder(), find_needed_publication())
 
-    return {
-        f"tidegate_publish_{name}": build_publication_dag(load_result)
-        for name, load_result in loaded_files
-        if isinstance(load_result, Publication)
-    }
+    return _name_dags(build_publication_dag(loaded) for _, loaded in loaded_files if isinstance(loaded, Publication))
 
 
 def raise_refused_files() -> None:

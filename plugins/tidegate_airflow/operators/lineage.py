@@ -11,22 +11,6 @@ from tidegate_airflow.connections import resolve_connection
 Topics = Mapping[str, Iterable[str]]  # of each table, those that it was read from
 
 
-class ReportsLineage:
-    """Mixed into an operator: the provider asks it once its task has ended, in another process.
-
-    The provider logs any failure here. A failed task reports nothing.
-    """
-
-    def get_openlineage_facets_on_failure(self, task_instance: Any) -> None:
-        """Return nothing: without this method the provider asks as for a success."""
-
-    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
-        return to_operator_lineage(self.trace_lineage())
-
-    def trace_lineage(self) -> TaskLineage:
-        raise NotImplementedError
-
-
 def trace_flushed_tables(pipeline: str, topics: Topics) -> TaskLineage:
     from tidegate.wiring.lineage import trace_flush
     from tidegate.wiring.pipeline import assemble_pipeline

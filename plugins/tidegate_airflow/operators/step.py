@@ -31,7 +31,6 @@ from tidegate_airflow.failures.notifiers import HoldNotifications
 from tidegate_airflow.operators import lineage
 from tidegate_airflow.operators.action import run_action, run_replay_form, run_verify_form
 from tidegate_airflow.operators.job import maintain_tables, run_slice
-from tidegate_airflow.operators.lineage import ReportsLineage
 
 Data = dict[str, Any]
 log = logging.getLogger(__name__)
@@ -307,7 +306,7 @@ STEPS: dict[str, Callable[[Context, str, Any, Mapping[str, Any], Engine | None],
 }
 
 
-class RunsVerb(ReportsLineage):
+class RunsVerb:
     """Mixed into an operator: it runs one verb for a pipeline or a publication.
 
     `given`: the plan for stage, a table's queue for merge, an entry of the plan's batches for backfill, a table's name
@@ -329,6 +328,14 @@ class RunsVerb(ReportsLineage):
         if self.verb == "backfill":
             return run_slice(context, self.pipeline, self.backfill, self.given, self.engine)
         return STEPS[self.verb](context, self.pipeline, self.given, memory, self.engine)
+
+    # OpenLineage's provider asks once the task has ended, in another process, and logs any failure
+
+    def get_openlineage_facets_on_failure(self, task_instance: Any) -> None:
+        """Return nothing: without this method the provider asks as for a success."""
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
+        return lineage.to_operator_lineage(self.trace_lineage())
 
     def trace_lineage(self) -> TaskLineage:
         """Return what the task has read and written; nothing for stage: what it writes is the product's own."""

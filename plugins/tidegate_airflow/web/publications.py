@@ -2,8 +2,9 @@
 
 import threading
 import time
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -38,6 +39,17 @@ MAX_SNAPSHOTS = 20
 MAX_ERRORS = 8
 
 
+@dataclass
+class _Known:
+    """What is known of one publication: its session, with its files and when it was opened, and the last reading."""
+
+    session: tuple[object, float, PublicationSession] | None = None
+    reading: PublicationReading | None = None
+    answered: float = -1.0
+    due: float = 0.0
+    begun: float = 0.0
+
+
 class PublicationsView:
     """Every publication file of a folder, by its name."""
 
@@ -48,27 +60,15 @@ class PublicationsView:
         self._changed = threading.Condition()
         self._workers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="tidegate-publications")
         self._parts = PartReader(READER_THREADS)
-        self._readings: dict[str, PublicationReading] = {}
-        self._answered: dict[str, float] = {}
-        self._due: dict[str, float] = {}
-        self._begun: dict[str, float] = {}
+        self._known: dict[str, _Known] = defaultdict(_Known)
         self._looked = 0.0
-        self._cached_sessions: dict[str, tuple[object, float, PublicationSession]] = {}
 
     def list_names(self) -> list[str]:
         """List the publications, and forget those that are gone."""
         names = [path.stem for path in list_named_files(self._include / "publications")]
         with self._changed:
-            by_name: tuple[dict[str, Any], ...] = (
-                self._readings,
-                self._answered,
-                self._due,
-                self._begun,
-                self._cached_sessions,
-            )
-            for known in by_name:
-                for name in known.keys() - set(names):
-                    known.pop(name, None)
+            for name in self._known.keys() - set(names):
+                del self._known[name]
         return names
 
     def get_session(self, name: str) -> PublicationSession:
@@ -77,11 +77,11 @@ class PublicationsView:
 
         files = (self._include / "catalogs.yaml", self._include / "publications" / f"{name}.yaml")
         stamp = tuple(map(read_file_stamp, files))
-        entry = self._cached_sessions.get(name)
+        entry = self._known[name].session
         if entry is None or entry[0] != stamp or time.monotonic() - entry[1] > CONTEXT_TTL_SECONDS:
             publication = self._files.load(name)  # all are read once, not for each that is opened
             session = assemble_loaded_publication(self._include, publication, self._resolve, NoEngine())
-            entry = self._cached_sessions[name] = (stamp, time.monotonic(), session)
+            entry = self._known[name].session = (stamp, time.monotonic(), session)
         return entry[2]
 
     def get_readings(self, names: list[str], patience: float = 3.0) -> dict[str, PublicationReading]:
@@ -94,17 +94,17 @@ class PublicationsView:
             wanted_seconds = now if now - self._looked > IDLE_SECONDS else 0.0
             self._looked = now
             for name in names:
-                if now >= self._due.get(name, 0.0):
-                    self._due[name] = float("inf")  # until the reading is over
-                    self._begun[name] = now
+                if now >= self._known[name].due:
+                    self._known[name].due = float("inf")  # until the reading is over
+                    self._known[name].begun = now
                     self._workers.submit(self._read_publication, name)
             self._changed.wait_for(
-                lambda: all(self._answered.get(name, -1.0) >= wanted_seconds for name in names), patience
+                lambda: all(self._known[name].answered >= wanted_seconds for name in names), patience
             )
-            return {name: self._readings.get(name) or self._describe_first_look(name) for name in names}
+            return {name: self._known[name].reading or self._describe_first_look(name) for name in names}
 
     def _describe_first_look(self, name: str) -> PublicationReading:
-        begun = self._begun.get(name, time.monotonic())  # another request forgets a publication that goes meanwhile
+        begun = self._known[name].begun or time.monotonic()  # another request forgets one that goes meanwhile
         is_looking = time.monotonic() - begun < FIRST_LOOK_SECONDS
         problem = "not read yet: brokers or catalog are slow"
         return PublicationReading(publication=name, error=problem, is_looking=is_looking)
@@ -119,12 +119,14 @@ class PublicationsView:
                 publication=name, status=status, read_at=time.time(), patience_seconds=patience
             )
         except Exception as problem:  # a bug of ours must be seen on the page, too
-            self._cached_sessions.pop(name, None)  # it may be a connection that somebody is correcting
-            last = self._readings.get(name) or PublicationReading(publication=name)
+            self._known[name].session = None  # it may be a connection that somebody is correcting
+            last = self._known[name].reading or PublicationReading(publication=name)
             reading = replace(last, error=describe_problem(problem), needs_person=isinstance(problem, GiveUp))
         with self._changed:
-            self._readings[name], self._answered[name] = reading, time.monotonic()
-            self._due[name] = time.monotonic() + max(FRESH_SECONDS, PAUSE_FACTOR * (time.monotonic() - begin_seconds))
+            known = self._known[name]
+            known.reading = reading
+            known.answered = time.monotonic()
+            known.due = known.answered + max(FRESH_SECONDS, PAUSE_FACTOR * (known.answered - begin_seconds))
             self._changed.notify_all()
 
     def get_overview(self, names: list[str]) -> list[PublicationRow]:

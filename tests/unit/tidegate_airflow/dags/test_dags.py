@@ -138,9 +138,9 @@ def test_dead_letters_can_be_replayed_by_a_dag_unless_records_name_the_tables(in
     finally:
         path.unlink()
     assert {table.errors.max_dead_letters for table in plain.tables} == {None}
-    assert "tidegate_p1_replay" in build_own_dags("p1", plain)
+    assert "tidegate_p1_replay" in build_own_dags(plain)
     assert named.template is not None
-    assert sorted(build_own_dags("named", named)) == [f"tidegate_named{kind}" for kind in ("", "_actions", "_backfill")]
+    assert sorted(build_own_dags(named)) == [f"tidegate_named{kind}" for kind in ("", "_actions", "_backfill")]
 
 
 def test_every_dag_and_task_is_explained_and_has_an_owner(dag_reading: dict[str, Any]) -> None:

@@ -102,7 +102,7 @@ def test_nothing_is_kept_of_publications_that_went(view: View, clock: SteppedTim
     read_readings(view)
     (tmp_path / "publications" / "right.yaml").unlink()
     assert view.list_names() == ["left"]
-    assert [set(reading) for reading in (view._readings, view._answered, view._due, view._begun)] == [{"left"}] * 4
+    assert set(view._known) == {"left"}
 
 
 def test_publication_that_goes_while_somebody_waits_for_its_first_reading_stops_no_answer(
