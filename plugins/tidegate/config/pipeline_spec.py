@@ -60,7 +60,6 @@ def _convert(value: Any, target: Any) -> Any:
 def to_pipeline(name: str, model: PipelineModel) -> Pipeline:
     """`model` has passed every check."""
     tables = tuple(_to_table(model, table) for table in model.tables)
-    interval = model.merge.interval
     return to_noun(
         Pipeline,
         model,
@@ -68,25 +67,18 @@ def to_pipeline(name: str, model: PipelineModel) -> Pipeline:
         source=_to_source(name, model.source),
         tables=tuple(table for table in tables if not is_template(table.name)),
         template=next((table for table in tables if is_template(table.name)), None),
-        merge=to_noun(
-            Merge,
-            model.merge,
-            interval_seconds=_to_seconds(interval),
-            cron=interval if isinstance(interval, str) else None,
-        ),
-        stage=Stage(
-            None if model.stage.interval is None else _to_seconds(model.stage.interval),
-            cron=model.stage.interval if isinstance(model.stage.interval, str) else None,
-        ),
+        merge=to_noun(Merge, model.merge, **_to_clock(model.merge.interval)),
+        stage=Stage() if model.stage.interval is None else Stage(**_to_clock(model.stage.interval)),
         spark=to_spark_target(model.spark),
         on_failure=_build_notifiers(model.on_failure),
         on_recovery=_build_notifiers(model.on_recovery),
-        readers=tuple(model.readers),
     )
 
 
-def _to_seconds(interval: int | str) -> int:
-    return interval if isinstance(interval, int) else find_longest_pause(interval)
+def _to_clock(interval: int | str) -> dict[str, Any]:
+    if isinstance(interval, int):
+        return {"interval_seconds": interval}
+    return {"interval_seconds": find_longest_pause(interval), "cron": interval}
 
 
 def _build_notifiers(entries: Iterable[NotifierModel]) -> tuple[Notifier, ...]:
@@ -106,7 +98,7 @@ def _to_source(pipeline: str, source: SourceModel) -> Source:
 
 def _to_start(source: SourceModel) -> Start:
     if isinstance(source.start, StartTimestamp):
-        return Start(StartKind.TIMESTAMP, timestamp_ms=round(source.start.timestamp.timestamp() * 1000))
+        return Start(StartKind.TIMESTAMP, timestamp_ms=source.start.timestamp_ms)
     if isinstance(source.start, StartOffsets):
         return Start(StartKind.OFFSETS, offsets={topic: dict(at) for topic, at in source.start.offsets.items()})
     return Start(StartKind(source.start))

@@ -246,5 +246,5 @@ def _to_begin(start: str | StartSnapshot | StartTimestamp) -> Begin:
     if isinstance(start, StartSnapshot):
         return Begin("snapshot", snapshot_id=start.snapshot)
     if isinstance(start, StartTimestamp):
-        return Begin("timestamp", timestamp_ms=int(start.timestamp.timestamp() * 1000))
+        return Begin("timestamp", timestamp_ms=start.timestamp_ms)
     return Begin()

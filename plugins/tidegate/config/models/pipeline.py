@@ -70,6 +70,10 @@ class StartTimestamp(StrictModel):
 
     timestamp: Moment = Field(description="The first record at or after this time, per partition.")
 
+    @property
+    def timestamp_ms(self) -> int:
+        return round(self.timestamp.timestamp() * 1000)
+
 
 class StartOffsets(StrictModel):
     """Begin at given offsets."""

@@ -89,6 +89,11 @@ def test_all_words_are_taken(include: Path) -> None:
     assert publication.key.options == {"delimiter": ";", "quote": '"', "escape": None, "null_literal": None}
 
 
+def test_start_at_a_millisecond_begins_at_that_one(include: Path) -> None:
+    """Seconds as a float lie just below some milliseconds."""
+    assert load(include, start={"timestamp": "2038-04-16T15:46:34.213Z"}).start.timestamp_ms == 2155045594213
+
+
 def test_every_problem_is_told_with_its_line(include: Path) -> None:
     refusal = read_refusal(
         include,
