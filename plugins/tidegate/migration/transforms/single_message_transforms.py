@@ -7,7 +7,7 @@ in the select: the file must not show what the sink does not.
 import re
 from collections.abc import Callable
 
-from tidegate.formats.registry import FORMATS
+from tidegate.formats.registry import FORMATS, SOURCE_TYPES
 from tidegate.migration.draft import Draft, SettingsLedger, Transform
 from tidegate.migration.transforms.record_plan import FILL_IN, Cell, RecordPlan, build_own_cell, compute
 from tidegate.spec.projection import RECORD_COLUMNS
@@ -25,22 +25,18 @@ OF_KEY = "it changes the record's key; say in source.key what the key columns ar
 KEY_IS_NOT_READ = "the sink does not read the record's key"
 ROUTED = "name the tables in tables[], each with its topics"
 TYPES_OF_PLACE = {column.name: column.type for column in RECORD_COLUMNS}
+FIELDS_OF_SOURCE = ("table", "schema", *SOURCE_TYPES)
+ONLY_WITH_PREFIX = ("snapshot", "ts_us", "ts_ns")
 # a field that Debezium adds -> the metadata word of the same type
 ADDED_FIELDS = {
-    "op": "value.op", "table": "value.source.table", "source.table": "value.source.table",
-    "db": "value.source.database", "source.db": "value.source.database", "schema": "value.source.schema",
-    "source.schema": "value.source.schema", "lsn": "value.source.lsn", "source.lsn": "value.source.lsn",
-    "pos": "value.source.pos", "source.pos": "value.source.pos", "file": "value.source.file",
-    "source.file": "value.source.file", "txId": "value.source.txId", "source.txId": "value.source.txId",
-    "scn": "value.source.scn", "source.scn": "value.source.scn", "source.snapshot": "value.source.snapshot",
-    "source.ts_us": "value.source.ts_us", "source.ts_ns": "value.source.ts_ns",
-    "row": "value.source.row", "source.row": "value.source.row", "commit_lsn": "value.source.commit_lsn",
-    "source.commit_lsn": "value.source.commit_lsn", "change_lsn": "value.source.change_lsn",
-    "source.change_lsn": "value.source.change_lsn", "event_serial_no": "value.source.event_serial_no",
-    "source.event_serial_no": "value.source.event_serial_no",
+    "op": "value.op",
+    "db": "value.source.database",
+    "source.db": "value.source.database",
     "ts_ms": name_cast("value.ingestion-timestamp", "BIGINT"),
     "source.ts_ms": name_cast("value.source.timestamp", "BIGINT"),
-}  # fmt: skip
+    **{f"source.{name}": f"value.source.{name}" for name in FIELDS_OF_SOURCE},
+    **{name: f"value.source.{name}" for name in FIELDS_OF_SOURCE if name not in ONLY_WITH_PREFIX},
+}
 EMPTY_VALUES = {
     "STRING": "''", "BOOLEAN": "false",
     **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE"), "0"),
