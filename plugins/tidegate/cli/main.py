@@ -85,26 +85,26 @@ def _run_and_report(args: argparse.Namespace, prepare: Callable[[], None] | None
         if prepare is not None:
             prepare()
         return _run_command(args)
-    except (TidegateError, KeyboardInterrupt) as end:
-        return _report(args, end)
+    except NothingToDo as reason:
+        from tidegate.cli.output import print_result
 
-
-def _report(args: argparse.Namespace, end: TidegateError | KeyboardInterrupt) -> int:
-    from tidegate.cli import output
-
-    if isinstance(end, NothingToDo):
-        output.print_result(args, str(end), {"nothing_to_do": str(end)})
+        print_result(args, str(reason), {"nothing_to_do": str(reason)})
         return 0
-    if isinstance(end, PublishedElsewhere):
-        print(end, file=sys.stderr)
+    except PublishedElsewhere as reason:
+        print(reason, file=sys.stderr)
         return 3
-    if isinstance(end, KeyboardInterrupt):
-        print(output.format_interruption(args), file=sys.stderr)
+    except KeyboardInterrupt:
+        from tidegate.cli.output import format_interruption
+
+        print(format_interruption(args), file=sys.stderr)
         return INTERRUPTED
-    print(output.format_problem(end), file=sys.stderr)
-    if sys.stderr.isatty() and (way := output.format_runbook_page(end)):
-        print(way, file=sys.stderr)
-    return 1
+    except TidegateError as problem:
+        from tidegate.cli.output import format_problem, format_runbook_page
+
+        print(format_problem(problem), file=sys.stderr)
+        if sys.stderr.isatty() and (way := format_runbook_page(problem)):
+            print(way, file=sys.stderr)
+        return 1
 
 
 def _run_command(args: argparse.Namespace) -> int:
