@@ -73,7 +73,7 @@ def load_pipeline(
     check_timing_and_spark(model, findings)
     check_fleet(path, model, findings)
     findings.raise_if_any()
-    return replace(to_pipeline(path.stem, model), warnings=tuple(findings.warnings))
+    return replace(to_pipeline(path.stem, model, entries), warnings=tuple(findings.warnings))
 
 
 def load_all_pipelines(include: Path, only: str | None = None) -> Loaded:

@@ -18,8 +18,8 @@ from tidegate.config.models.pipeline import (
     TableModel,
 )
 from tidegate.config.models.settings import SparkModel, find_longest_pause
+from tidegate.config.models.table_entry import TableEntry
 from tidegate.config.parsing.ddl import parse_columns
-from tidegate.config.parsing.select_statement import parse_select
 from tidegate.formats.registry import get_format
 from tidegate.schema.data_types import Column
 from tidegate.spec.pipeline import Merge, Notifier, Pipeline, Stage
@@ -57,9 +57,9 @@ def _convert(value: Any, target: Any) -> Any:
     return value if words is None or value is None else words(value)
 
 
-def to_pipeline(name: str, model: PipelineModel) -> Pipeline:
-    """`model` has passed every check."""
-    tables = tuple(_to_table(model, table) for table in model.tables)
+def to_pipeline(name: str, model: PipelineModel, entries: Iterable[TableEntry]) -> Pipeline:
+    """`entries` are the model's tables; all have passed every check."""
+    tables = tuple(map(_to_table, entries))
     return to_noun(
         Pipeline,
         model,
@@ -153,11 +153,10 @@ def _to_value_format(value: ValueModel) -> ValueFormat:
     )
 
 
-def _to_table(model: PipelineModel, table: TableModel) -> Table:
+def _to_table(entry: TableEntry) -> Table:
+    model = entry.model
     source = model.source
-    key = table.key or source.key
-    value = table.value or source.value
-    keyed = bool(key.fields)
+    table = entry.table
     own_namespace = split_template(table.name.partition(".")[2])[0]
     # with a clock of staging all waiting batches are one merge: an hour's, one each 4 s, is no long queue
     has_long_queue = model.stage.interval is not None and "max_pending" not in table.model_fields_set
@@ -165,10 +164,10 @@ def _to_table(model: PipelineModel, table: TableModel) -> Table:
         Table,
         table,
         topics=tuple(source.topics if table.topics is None else table.topics),
-        key=_to_key_format(key, value),
-        value=_to_value_format(value),
-        upsert=keyed if table.upsert is None else table.upsert,
-        delete=keyed if table.delete is None else table.delete,
+        key=_to_key_format(entry.key, entry.value),
+        value=_to_value_format(entry.value),
+        upsert=entry.upserts,
+        delete=entry.deletes,
         route=_to_route(table),
         partial_updates=bool(table.partial_updates),
         sequence_groups=table.groups,
@@ -182,9 +181,9 @@ def _to_table(model: PipelineModel, table: TableModel) -> Table:
         namespaces=tuple(table.namespaces) or ((own_namespace,) if is_template(table.name) else ()),
         errors=to_noun(Errors, source.errors),
         history=to_noun(History, table.history_columns) if table.history == "scd2" else None,
-        select=None if table.select is None else parse_select(table.select),
+        select=entry.select,
         metadata=order_metadata(source.metadata),
-        topic_column=table.find_topic_in_key(source.metadata) or "",
+        topic_column=entry.topic_column or "",
         approve=_to_approve(table.approve),
         **dict(table.evolve),
     )

@@ -1,6 +1,5 @@
 """The words of a pipeline file with their defaults: all that a user may say about a record's journey."""
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -19,7 +18,7 @@ from tidegate.config.models.settings import (
     Suffix,
     parse_interval_or_cron,
 )
-from tidegate.spec.source import find_topic_column, name_cast
+from tidegate.spec.source import name_cast
 
 DurationOrCron = Annotated[
     int | str,
@@ -314,10 +313,6 @@ class TableModel(StrictModel):
         """The sequence columns of partial updates, each with the columns that follow it."""
         groups = self.partial_updates.sequence_groups if isinstance(self.partial_updates, GroupsModel) else {}
         return tuple((sequence, tuple(columns)) for sequence, columns in groups.items())
-
-    def find_topic_in_key(self, metadata: Mapping[str, str]) -> str | None:
-        """Return the column that makes the topic a part of the key; None for other keys, or without such a column."""
-        return find_topic_column(metadata) if self.disjoint_keys == BY_TOPIC else None
 
 
 class MergeModel(StrictModel):

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from tidegate.config.models.formats import KeyModel, ValueModel
-from tidegate.config.models.pipeline import PipelineModel, TableModel
+from tidegate.config.models.pipeline import BY_TOPIC, PipelineModel, TableModel
 from tidegate.config.parsing.ddl import parse_columns
 from tidegate.config.parsing.problems import Problems
 from tidegate.config.parsing.select_statement import parse_select
@@ -14,7 +14,7 @@ from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.errors import ConfigurationError
 from tidegate.schema.data_types import Array, Column, DataType, Map, Primitive, Struct
 from tidegate.spec.projection import Select, resolve_projection
-from tidegate.spec.source import METADATA_TYPES
+from tidegate.spec.source import METADATA_TYPES, find_topic_column
 from tidegate.sql.spark import quote
 from tidegate.table.columns import find_key_names
 
@@ -74,8 +74,8 @@ class TableEntry:
 
     @property
     def topic_column(self) -> str | None:
-        """The metadata column that makes the topic a part of the key."""
-        return self.table.find_topic_in_key(self.model.source.metadata)
+        """The metadata column that makes the topic a part of the key; None for other keys, or without such a column."""
+        return find_topic_column(self.model.source.metadata) if self.table.disjoint_keys == BY_TOPIC else None
 
     @cached_property
     def key_columns(self) -> tuple[Column, ...] | None:
@@ -128,11 +128,9 @@ class TableEntry:
 
     @property
     def history_names(self) -> list[str]:
-        """The columns of history, if the table keeps it."""
         return list(self.table.history_columns.model_dump().values()) if self.table.history == "scd2" else []
 
     def add(self, key: str | KeyPath, problem: str) -> None:
-        """Note a problem of a key below the entry."""
         self.findings.add((*self.path, *((key,) if isinstance(key, str) else key)), problem)
 
     def find_columns(self) -> tuple[list[DeclaredColumn], bool]:
