@@ -187,10 +187,7 @@ def get_publication(name: str, publications: PublicationsDep, user: GetUserDep) 
 
 @api.get("/pipelines/{name}/dead-letters")
 def get_dead_letters(name: str, pipelines: PipelinesDep, user: GetUserDep, page: int = 1) -> dict[str, Any]:
-    letters = pipelines.get_dead_letters(_check_visible(pipelines, user, name), page)
-    if "error" in letters:
-        raise HTTPException(503, letters["error"])
-    return {"now": format_now(), **letters}
+    return _answer_part(pipelines.get_dead_letters(_check_visible(pipelines, user, name), page))
 
 
 @api.get("/pipelines/{name}/records")
@@ -199,12 +196,14 @@ def get_records(name: str, around: str, pipelines: PipelinesDep, user: GetUserDe
     _check_visible(pipelines, user, name)
     if not can_trigger(user, pipelines.list_dag_ids(name)["actions"]):
         raise HTTPException(403, f"pipeline={name}: your role may not see records; it needs the right to start actions")
-    records = pipelines.get_records(name, around)
-    if "refused" in records:
-        raise HTTPException(400, records["refused"])
-    if "error" in records:
-        raise HTTPException(503, records["error"])
-    return {"now": format_now(), **records}
+    return _answer_part(pipelines.get_records(name, around))
+
+
+def _answer_part(part: dict[str, Any]) -> dict[str, Any]:
+    for word, status in (("refused", 400), ("error", 503)):
+        if word in part:
+            raise HTTPException(status, part[word])
+    return {"now": format_now(), **part}
 
 
 @api.get("/runbook/{page}")
