@@ -51,7 +51,6 @@ class TaskWatcher(Watcher, Protocol):
 
     def set_checkpoint_source(self, read_checkpoint: Callable[[], Data]) -> None:
         """The step's checkpoint is read when the task is deferred."""
-        ...
 
 
 def assemble_session(name: str, engine: Engine | None = None, watcher: Watcher | None = None) -> Session:

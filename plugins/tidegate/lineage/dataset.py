@@ -19,7 +19,6 @@ class Transformation(StrEnum):
 
     @property
     def is_direct(self) -> bool:
-        """Whether the field's value comes from the other's."""
         return self in (Transformation.IDENTITY, Transformation.TRANSFORMATION, Transformation.AGGREGATION)
 
 

@@ -63,7 +63,6 @@ class SettingsLedger:
         return self.get(name, str(default)).casefold() == "true"
 
     def list_items(self, name: str) -> list[str]:
-        """The parts of a list with commas."""
         return [part.strip() for part in self.get(name).split(",") if part.strip()]
 
     def read_number(self, name: str, default: str) -> int:
@@ -79,7 +78,6 @@ class SettingsLedger:
         return self._prefix + name in self._settings
 
     def list_names(self, prefix: str = "") -> list[str]:
-        """Given settings with this prefix, in order."""
         begin = self._prefix + prefix
         return sorted(name.removeprefix(self._prefix) for name in self._settings if name.startswith(begin))
 
@@ -92,7 +90,6 @@ class SettingsLedger:
             self.map(name, target, reason)
 
     def map_rest(self, target: str, reason: str = "") -> None:
-        """Note all remaining settings as mapped."""
         self.map_each(self._list_open(), target, reason)
 
     def check(self, name: str, target: str, difference: str) -> None:
@@ -104,16 +101,13 @@ class SettingsLedger:
         self._note(name, SettingOutcome.NOT_NEEDED, reason=reason)
 
     def drop_each(self, reasons: Mapping[str, str]) -> None:
-        """Note each of these settings as not needed, for its reason."""
         for name, reason in reasons.items():
             self.drop(name, reason)
 
     def drop_below(self, prefix: str, reason: str) -> None:
-        """Note all settings with this prefix as not needed."""
         self.drop_each(dict.fromkeys(self.list_names(prefix), reason))
 
     def drop_rest(self, reason: str) -> None:
-        """Note all remaining settings as not needed."""
         self.drop_each(dict.fromkeys(self._list_open(), reason))
 
     def refuse(self, name: str, reason: str) -> None:
@@ -121,7 +115,6 @@ class SettingsLedger:
         self._note(name, SettingOutcome.NOT_MAPPED, reason=reason)
 
     def refuse_rest(self, reason: str) -> None:
-        """Note all remaining settings as not mapped."""
         for name in self._list_open():
             self.refuse(name, reason)
 
@@ -178,7 +171,6 @@ class Transform(SettingsLedger):
         return bool(self.get("predicate")) and not all_with_value
 
     def get_predicate_type(self) -> str:
-        """The class of the predicate that chooses its records."""
         return self._predicates.get(f"{self.get('predicate')}.type")
 
     def refuse(self, name: str, reason: str) -> None:

@@ -30,7 +30,6 @@ def format_pipeline_file(translation: Translation) -> str:
 
 
 def format_catalog_entry(draft: Draft) -> str:
-    """For catalogs.yaml."""
     comments = {(draft.catalog_name, *path): text for path, text in draft.catalog_comments.items()}
     return format_yaml({draft.catalog_name: draft.catalog}, comments)
 

@@ -72,7 +72,6 @@ class UnknownFields:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "UnknownFields":
-        """Inverse of `to_dict`."""
         fields = tuple(UnknownField(name, records, kind) for name, (records, kind) in data["fields"].items())
         return cls(data["records"], fields, data["others"])
 

@@ -72,7 +72,6 @@ class ProposedTable:
 
     @property
     def is_keyed(self) -> bool:
-        """Whether rows are found by a key."""
         return bool(self.key.fields)
 
 

@@ -193,7 +193,6 @@ def _find_event_format(value: Any) -> RecordFormat | None:
 
 
 def find_format(encoding: Encoding) -> RecordFormat:
-    """The plain format of this encoding."""
     return next(
         record_format
         for record_format in FORMATS.values()
@@ -286,7 +285,6 @@ def read_cell(text: str) -> Any:
 
 
 def read_cells(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Parse rows whose values are always sent as text."""
     return [{name: read_cell(v) if isinstance(v, str) else v for name, v in row.items()} for row in rows]
 
 

@@ -104,7 +104,6 @@ class Publication:
 
     @property
     def catalog(self) -> str:
-        """The key in ``catalogs.yaml``."""
         return self.table.split(".", 1)[0]
 
     @property

@@ -116,7 +116,6 @@ def find_topic_column(metadata: Mapping[str, str]) -> str | None:
 
 
 def to_file_form(word: str) -> str | dict[str, str]:
-    """The word as a pipeline file has it."""
     source, kind = split_cast(word)
     return {"from": source, "type": kind} if kind else source
 

@@ -17,24 +17,19 @@ class Conditional(Protocol):
     """A table with the conditions that choose its records: of the pipeline file, or of a job."""
 
     @property
-    def key(self) -> KeyFormat:
-        """How keys are read."""
+    def key(self) -> KeyFormat: ...
 
     @property
-    def value(self) -> ValueFormat:
-        """How values are read."""
+    def value(self) -> ValueFormat: ...
 
     @property
-    def when(self) -> str | None:
-        """The condition that records meet."""
+    def when(self) -> str | None: ...
 
     @property
-    def route(self) -> Route | None:
-        """The field that chooses them."""
+    def route(self) -> Route | None: ...
 
     @property
-    def naming(self) -> TableNaming | None:
-        """The name that they have."""
+    def naming(self) -> TableNaming | None: ...
 
 
 def is_tombstone_owned(

@@ -80,7 +80,6 @@ def choose_operator(
 
 
 def build_switch(title: str, description: str, *, default: bool = False) -> Param:
-    """Return one switch of a form."""
     return Param(default, type="boolean", title=title, description=description)
 
 

@@ -150,7 +150,6 @@ def describe_result(path: Path, result: str) -> str:
 
 
 def list_next_steps(include: Path) -> list[str]:
-    """What is left to do by hand, in order."""
     steps = []
     if find_spec("airflow") is None:
         steps.append("Airflow is not in this Python environment: install tidegate where Airflow is installed")

@@ -57,7 +57,6 @@ class BigQueryModel(CatalogModel):
     max_bytes_billed: int | None = Field(default=None, ge=1, description="The most that one publish may scan.")
 
     def to_shared_properties(self) -> dict[str, Any]:
-        """What was given, under our names."""
         properties = self.model_dump(exclude={"type", "connection"})
         return {name: value for name, value in properties.items() if value is not None}
 

@@ -39,11 +39,9 @@ class CatalogProbe(Protocol):
 
     def connect(self) -> Iterator[Finding]:
         """Whether it answers and lets us in."""
-        ...
 
     def check_namespace(self, namespace: str, scratch: str | None) -> Iterator[Finding]:
         """Whether tables may be made there. Makes and removes something named `scratch`; None makes nothing."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -95,5 +93,4 @@ class DestinationType:
 
     @property
     def is_publishable(self) -> bool:
-        """Whether publications may read its tables."""
         return self.open_snapshots is not None

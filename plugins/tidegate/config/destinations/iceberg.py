@@ -147,7 +147,6 @@ class IcebergModel(CatalogModel):
     properties: dict[str, PropertyText] = Field(default={}, description="PyIceberg's properties.")
 
     def to_shared_properties(self) -> dict[str, Any]:
-        """PyIceberg's own names."""
         return dict(self.properties)
 
 

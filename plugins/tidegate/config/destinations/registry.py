@@ -17,5 +17,4 @@ def get_destination(catalog: Catalog | str | None) -> DestinationType:
 
 
 def list_titles(can: Callable[[DestinationType], bool]) -> str:
-    """Titles of the types that can do something, for a message."""
     return " or ".join(destination.title for destination in DESTINATIONS.values() if can(destination))

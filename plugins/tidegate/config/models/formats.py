@@ -224,7 +224,6 @@ class ValueModel(StrictModel):
 
 
 def get_options(part: KeyModel | ValueModel, word: str) -> StrictModel | None:
-    """The options under `word` beside the format, or None."""
     options: StrictModel | None = getattr(part, "json_" if word == "json" else word)
     return options
 

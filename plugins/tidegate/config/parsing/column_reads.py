@@ -52,7 +52,6 @@ def read_publication(sql: str, table: str, columns: Tables) -> tuple[StatementRe
 
 
 def read_condition(sql: str, columns: Sequence[str]) -> tuple[str, ...]:
-    """The columns of a record in a condition."""
     tree = parse_statement(f"SELECT 1 FROM record WHERE {sql}\n", "a condition")
     return tuple(read.column for read in _read_expression(tree.args["where"], tree, {"record": columns}))
 

@@ -64,7 +64,6 @@ def plan_catalog(
 
 
 def name_catalog_connection(draft: Draft) -> str:
-    """The connection that holds the catalog's secrets."""
     return f"{draft.catalog_name.replace('-', '_')}_catalog"
 
 

@@ -96,7 +96,6 @@ def plan_topics(ledger: SettingsLedger, draft: Draft, choices: Choices, world: W
 
 
 def find_connect_group(ledger: SettingsLedger, name: str) -> str:
-    """The consumer group of a sink's tasks."""
     return ledger.get("consumer.override.group.id") or (f"connect-{name}" if name else "")
 
 

@@ -36,7 +36,6 @@ def compute(sql: str, kind: str, reads: Iterable[str] = ()) -> Cell:
 
 
 def build_own_cell(name: str, kind: str = "") -> Cell:
-    """The record's own column."""
     return Cell(quote(name), field=name, type=kind, reads=frozenset((name.casefold(),)))
 
 

@@ -104,7 +104,6 @@ def plan_kafka_metadata(transform: Transform, plan: RecordPlan, _: Draft) -> Non
 
 
 def plan_replace_field(transform: Transform, plan: RecordPlan, _: Draft) -> None:
-    """Fields left out, kept or renamed."""
     excluded = [*transform.list_items("exclude"), *transform.list_items("blacklist")]
     included = [*transform.list_items("include"), *transform.list_items("whitelist")]
     renamed = {old: new for old, _colon, new in (pair.partition(":") for pair in transform.list_items("renames"))}
@@ -152,7 +151,6 @@ def plan_copy_value(transform: Transform, plan: RecordPlan, _: Draft) -> None:
 
 
 def plan_value_to_key(transform: Transform, plan: RecordPlan, _: Draft) -> None:
-    """The key is made of the value's fields."""
     names = transform.list_items("fields")
     cells = [plan.row.find(name) for name in names]
     changed = [name for name, cell in zip(names, cells, strict=True) if cell is None or cell.field in plan.metadata
