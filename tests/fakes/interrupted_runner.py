@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 
+from hypothesis import strategies as st
 from tidegate.errors import NothingToDo, PositionLost, PublishedElsewhere, RetryLater
 from tidegate.flush.flush import flush, merge_staged_batches, stage_new_batches
 from tidegate.flush.merge import merge
@@ -20,10 +21,26 @@ from fakes.world import CrashAt, Hook, PauseAt, World
 MAX_FLUSHES = 400
 HALVES: dict[str, Callable[[Session], object]] = {"stage": stage_new_batches, "merge": merge_staged_batches}
 HEARTBEAT_MS = 600_000  # a heartbeat is due then: batches without rows advance
+CAPS, CALLS = st.integers(1, 8), st.integers(1, 90)
+CLOCKS = st.sampled_from(["stage", "stage", "merge"])
+MEANWHILE = st.lists(st.sampled_from(["stage", "stage", "merge", "foreign", "rollback"]), min_size=1, max_size=4)
+STEPS_OF_TWO_CLOCKS = st.one_of(
+    st.tuples(st.just("run_half"), CLOCKS, CAPS),
+    st.tuples(st.just("crash_half"), CLOCKS, CAPS, CALLS),
+    st.tuples(st.just("pause_half"), CLOCKS, CAPS, CALLS, MEANWHILE),
+    st.tuples(st.just("flush"), CAPS),
+    st.tuples(st.just("crash"), CAPS, CALLS),
+    st.tuples(st.just("stage"), CAPS),
+    st.tuples(st.just("merge_as_zombie"), st.integers(0, 5)),
+    st.tuples(st.just("foreign")),
+    st.tuples(st.just("rollback"), st.integers(1, 3)),
+)
 
 
 class InterruptedRunner(ABC):
     """Each method is a step of a random walk; `cap` is the most records that a batch takes."""
+
+    table = "lake.shop.orders"
 
     def __init__(self) -> None:
         self.world = World()
@@ -81,6 +98,18 @@ class InterruptedRunner(ABC):
         if index < len(self.staged):
             with suppress(PublishedElsewhere, RetryLater, PositionLost):  # one behind others comes in with them alone
                 merge(self.world.open_session(self.build_pipeline(9)), self.staged[index])
+
+    def foreign(self) -> None:
+        """A compaction: main moves, rows do not."""
+        if "main" in getattr(self.world.destination.tables.get(self.table), "refs", {}):
+            self.world.destination.append_foreign_rows(self.table)
+
+    def rollback(self, back: int = 1) -> None:
+        """Somebody takes the table some snapshots back; `on_rollback: rewind` reads again what that undid."""
+        state = self.world.destination.tables.get(self.table)
+        ancestors = state.ancestors() if state else []
+        if back < len(ancestors):
+            self.world.destination.rollback(self.table, ancestors[back].id)
 
     def finish(self) -> None:
         for _ in range(MAX_FLUSHES):

@@ -107,7 +107,7 @@ def test_queue_that_is_merged_as_one_leaves_what_its_batches_leave_in_turn(workb
 
 
 @pytest.mark.repeats(
-    "unit/scenarios/test_truncates.py::test_table_equals_the_model_wherever_batches_are_cut_and_runs_die"
+    "unit/scenarios/test_truncates.py::test_table_equals_the_model_after_any_runs_of_one_or_two_clocks"
 )
 def test_truncates_in_a_queue_remove_what_lies_before_the_last_of_them(workbench) -> None:
     topic = workbench.topic(1)

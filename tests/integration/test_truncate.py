@@ -104,7 +104,7 @@ CASES: dict[str, tuple[list[list[Any]], dict[int, str]]] = {
 )
 # any cuts and deaths in memory; the statement runs in [twice, with rows between them]
 @pytest.mark.repeats(
-    "unit/scenarios/test_truncates.py::test_table_equals_the_model_wherever_batches_are_cut_and_runs_die",
+    "unit/scenarios/test_truncates.py::test_table_equals_the_model_after_any_runs_of_one_or_two_clocks",
     "in two batches",
     "and rows in the batch behind it",
 )
@@ -175,7 +175,7 @@ FAULTS = {
 
 # any cuts and deaths in memory; the statement runs in [twice, with rows between them]
 @pytest.mark.repeats(
-    "unit/scenarios/test_truncates.py::test_table_equals_the_model_wherever_batches_are_cut_and_runs_die"
+    "unit/scenarios/test_truncates.py::test_table_equals_the_model_after_any_runs_of_one_or_two_clocks"
 )
 def test_truncate_is_applied_once_whatever_befalls_its_run(workbench, runners) -> None:
     topic = workbench.topic(1)
@@ -198,7 +198,7 @@ def test_truncate_is_applied_once_whatever_befalls_its_run(workbench, runners) -
 
 # any cuts and deaths in memory; the statement runs in [twice, with rows between them]
 @pytest.mark.repeats(
-    "unit/scenarios/test_truncates.py::test_table_equals_the_model_wherever_batches_are_cut_and_runs_die"
+    "unit/scenarios/test_truncates.py::test_table_equals_the_model_after_any_runs_of_one_or_two_clocks"
 )
 def test_update_that_leaves_columns_out_keeps_them_of_a_row_behind_the_truncate_alone(workbench) -> None:
     topic = workbench.topic(1)

@@ -6,7 +6,7 @@ from typing import Any
 
 from examples import choose_number
 from fakes import build_pipeline, build_table
-from fakes.interrupted_runner import InterruptedRunner
+from fakes.interrupted_runner import STEPS_OF_TWO_CLOCKS, InterruptedRunner
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tidegate.errors import ConfigurationError
@@ -19,8 +19,6 @@ COLUMNS = (Column("id", "INT"), Column("part", "STRING"), Column("n", "INT"))
 MODES = ("upsert_delete", "upsert", "delete", "append")
 KEYS = st.tuples(st.integers(0, 3), st.sampled_from([None, "a"]))
 CHANGES = st.tuples(st.just("change"), KEYS, st.one_of(st.none(), st.integers(0, 99)))
-HALVES = st.sampled_from(["stage", "stage", "merge"])
-MEANWHILE = st.sampled_from(["stage", "stage", "merge", "foreign", "rollback"])  # while a half stands still
 STEPS = st.one_of(
     CHANGES,
     CHANGES,
@@ -36,19 +34,6 @@ STEPS = st.one_of(
     st.tuples(st.just("forget")),
     st.tuples(st.just("rollback"), st.integers(1, 4)),
     st.tuples(st.just("replay")),
-)
-STEPS_OF_TWO_CLOCKS = st.one_of(
-    STEPS,
-    CHANGES,
-    st.tuples(st.just("run_half"), HALVES, st.integers(1, 8)),
-    st.tuples(st.just("crash_half"), HALVES, st.integers(1, 8), st.integers(1, 90)),
-    st.tuples(
-        st.just("pause_half"),
-        HALVES,
-        st.integers(1, 8),
-        st.integers(1, 60),
-        st.lists(MEANWHILE, min_size=1, max_size=4),
-    ),
 )
 
 
@@ -87,20 +72,8 @@ class Runner(InterruptedRunner):
     def abort(self, partition: int) -> None:
         self.world.broker.transaction("orders", [({"id": 0}, {"id": 0, "n": -1})], partition, "abort")
 
-    def foreign(self) -> None:
-        """A compaction: main moves, rows do not."""
-        if "main" in getattr(self.world.destination.tables.get(NAME), "refs", {}):
-            self.world.destination.append_foreign_rows(NAME)
-
     def forget(self) -> None:
         self.world.broker.groups.clear()
-
-    def rollback(self, back: int = 1) -> None:
-        """Somebody takes the table some snapshots back; `on_rollback: rewind` reads again what that undid."""
-        table_state = self.world.destination.tables.get(NAME)
-        ancestors = table_state.ancestors() if table_state else []
-        if back < len(ancestors):
-            self.world.destination.rollback(NAME, ancestors[back].id)
 
     def replay(self) -> None:
         """Read everything once more: upserts end in the same rows, other modes are not meant for it."""
@@ -140,6 +113,6 @@ def test_table_equals_the_model_after_any_sequence_of_changes_deaths_and_zombies
 
 
 @settings(max_examples=choose_number(800), **MODEL_SETTINGS)
-@given(st.sampled_from(MODES), st.lists(STEPS_OF_TWO_CLOCKS, min_size=4, max_size=40))
+@given(st.sampled_from(MODES), st.lists(st.one_of(STEPS, CHANGES, STEPS_OF_TWO_CLOCKS), min_size=4, max_size=40))
 def test_table_equals_the_model_after_any_runs_of_two_clocks_beside_each_other(mode: str, steps: list) -> None:
     check_model(Runner(mode, 10), steps)

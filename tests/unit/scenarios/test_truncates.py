@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from examples import choose_number
-from fakes import CrashAt, World, build_pipeline, build_table
-from fakes.clock import Crash
+from fakes import World, build_pipeline, build_table
+from fakes.interrupted_runner import STEPS_OF_TWO_CLOCKS, InterruptedRunner
 from fakes.queueing import stage_behind
 from fakes.record_decoder import TRUNCATE
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tidegate.errors import GiveUp, HeldForApproval, NothingToDo, RetryLater, SomeTables
+from tidegate.errors import GiveUp, HeldForApproval, NothingToDo, SomeTables
 from tidegate.flush.flush import flush
 from tidegate.flush.key_deduplication import can_keep_last_per_key
 from tidegate.reprocess.approve import propose_decision, propose_reject
@@ -55,37 +55,41 @@ def sort_rows(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True) for row in rows)
 
 
-STEPS = st.one_of(
-    st.tuples(st.sampled_from("klm"), st.sampled_from([None, "x", "y", UNCHANGED_MARK])),
-    st.tuples(st.just("truncate"), st.none()),
-    st.tuples(st.just("stage"), st.none()),
-    st.tuples(st.just("flush"), st.integers(1, 60)),
+CHANGES = st.tuples(
+    st.just("change"), st.sampled_from(["k", "l", "m", "truncate"]), st.sampled_from([None, "x", "y", UNCHANGED_MARK])
 )
+STEPS = st.one_of(CHANGES, CHANGES, CHANGES, STEPS_OF_TWO_CLOCKS)
 
 
-@settings(max_examples=choose_number(400))
-@given(st.lists(STEPS, min_size=3, max_size=20))
-def test_table_equals_the_model_wherever_batches_are_cut_and_runs_die(steps: list[tuple[str, Any]]) -> None:
-    world, changes = World(), []
-    world.broker.create("orders", 1)
-    pipeline = build_truncate_pipeline(unavailable=UNCHANGED_MARK)
-    for step, argument in steps:
-        if step == "flush":
-            with suppress(NothingToDo, Crash, RetryLater):
-                flush(world.open_session(pipeline, CrashAt(argument)))
-            continue
-        if step == "stage":
-            stage_behind(world, pipeline)
-            continue
-        if step == "truncate":
-            world.broker.produce("orders", None, TRUNCATE)
+class Runner(InterruptedRunner):
+    """Runs for a table that is emptied now and then."""
+
+    def __init__(self, stage_seconds: int | None) -> None:
+        super().__init__()
+        self.stage_clock = Stage(stage_seconds)
+        self.world.broker.create("orders", 1)
+        self.changes: list[tuple[str, str | None]] = []
+
+    def build_pipeline(self, cap: int) -> Pipeline:
+        table = build_table(NAME, **APPLY, unavailable=UNCHANGED_MARK)
+        return build_pipeline(table, max_records=cap, stage=self.stage_clock, on_rollback="rewind")
+
+    def change(self, key: str, value: str | None) -> None:
+        if key == "truncate":
+            self.world.broker.produce("orders", None, TRUNCATE)
         else:
-            put(world, step, argument)
-        changes.append((step, argument))
-    for _ in range(3):
-        with suppress(NothingToDo):
-            flush(world.open_session(pipeline))
-    assert sort_rows(world.read_rows(NAME) if changes else []) == sort_rows(compute_rows(changes))
+            put(self.world, key, value)
+        self.changes.append((key, value))
+
+
+@settings(max_examples=choose_number(800), deadline=None, derandomize=True, database=None)
+@given(st.sampled_from([None, 10, 10]), st.lists(STEPS, min_size=4, max_size=30))
+def test_table_equals_the_model_after_any_runs_of_one_or_two_clocks(stage_seconds: int | None, steps: list) -> None:
+    runner = Runner(stage_seconds)
+    for name, *arguments in steps:
+        getattr(runner, name)(*arguments)
+    runner.finish()
+    assert sort_rows(runner.world.read_rows(NAME)) == sort_rows(compute_rows(runner.changes))
 
 
 @pytest.fixture

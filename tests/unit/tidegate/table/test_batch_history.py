@@ -1,20 +1,20 @@
 """Type-2 history in memory: the rows of the model after any cuts and deaths, and what it is refused with."""
 
 import json
-from itertools import count
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import yaml
 from examples import choose_number
-from fakes import CrashAt, World, build_pipeline, build_table
-from fakes.clock import Crash
-from fakes.queueing import stage_behind
+from fakes import build_pipeline, build_table
+from fakes.interrupted_runner import STEPS_OF_TWO_CLOCKS, InterruptedRunner
 from fakes.versions import Change, compute_versions
+from fakes.world import Hook
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tidegate.config.pipeline_file import load_pipeline
-from tidegate.errors import BadRecord, ConfigurationError, GiveUp, IncompatibleSchema, NothingToDo, RetryLater
+from tidegate.errors import BadRecord, ConfigurationError, GiveUp, IncompatibleSchema
 from tidegate.flush.flush import flush
 from tidegate.flush.key_deduplication import can_keep_last_per_key
 from tidegate.merge.owed import LetterFilter
@@ -24,7 +24,7 @@ from tidegate.reprocess.backfill import apply_backfill
 from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.schema.data_types import Column
-from tidegate.spec.pipeline import Catalog, Pipeline
+from tidegate.spec.pipeline import Catalog, Pipeline, Stage
 from tidegate.spec.table import History
 from tidegate.table.columns import list_destination_columns
 
@@ -38,8 +38,7 @@ CHANGES = st.tuples(
     st.integers(0, 5),
     st.sampled_from("aab"),
 )
-CUTS = st.one_of(st.tuples(st.just("stage")), st.tuples(st.just("flush"), st.integers(1, 90)))
-STEPS = st.one_of(CHANGES, CHANGES, CHANGES, CUTS)
+STEPS = st.one_of(CHANGES, CHANGES, CHANGES, STEPS_OF_TWO_CLOCKS)
 SETTINGS = {
     "deadline": None,
     "derandomize": True,
@@ -51,41 +50,28 @@ SETTINGS = {
 
 def build_history_pipeline(timed: bool = True, **options: Any) -> Pipeline:
     table_options = {"sequence_by": ("at", "sub"), "delete_when": "gone"} if timed else {}
-    return build_pipeline(build_table(NAME, columns=COLUMNS, history=History(), **table_options, **options))
+    return build_pipeline(build_table(NAME, columns=COLUMNS, history=History(), **table_options), **options)
 
 
-class Runner:
+class Runner(InterruptedRunner):
     """One world, and what was sent to it."""
 
     def __init__(self, pipeline: Pipeline) -> None:
-        self.pipeline, self.world, self.changes = pipeline, World(), list[Change]()
+        super().__init__()
+        self.pipeline, self.changes = pipeline, list[Change]()
         self.world.broker.create("orders", 1)
         self.world.engine.conditions["gone"] = lambda row: row.get("v") == "gone"
-        self.numbers = count()
+
+    def build_pipeline(self, cap: int) -> Pipeline:
+        return replace(self.pipeline, merge=replace(self.pipeline.merge, max_records=cap))
 
     def change(self, key: int, kind: str, sequence: tuple[Any, ...], timestamp: int, value: str) -> None:
         row = {"id": key, "v": "gone" if kind == "delete" else value, "at": sequence[0], "sub": sequence[1]}
         self.world.broker.produce("orders", {"id": key}, None if kind == "tombstone" else row, timestamp=timestamp)
         self.changes.append((key, kind, sequence, timestamp, value))
 
-    def stage(self) -> None:
-        """One more batch in the queue, whatever waits there."""
-        stage_behind(self.world, self.pipeline)
-
-    def flush(self, crash_at: int = 0) -> bool:
-        try:
-            flush(self.world.open_session(self.pipeline, CrashAt(crash_at) if crash_at else None))
-        except NothingToDo:
-            return False
-        except (Crash, RetryLater):
-            pass
-        return True
-
-    def finish(self) -> None:
-        for _ in range(9):
-            if not self.flush():
-                return
-        raise AssertionError("never came to rest")
+    def flush(self, cap: int = 50, hook: Hook | None = None) -> bool:
+        return super().flush(cap, hook)
 
     @property
     def rows(self) -> list[tuple[Any, ...]]:
@@ -102,10 +88,12 @@ def order_end(end: int | None) -> int:
     return 99 if end is None else end
 
 
-@settings(max_examples=choose_number(400), **SETTINGS)
-@given(st.lists(STEPS, min_size=3, max_size=24))
-def test_rows_are_those_of_the_model_after_any_cuts_and_deaths(steps: list) -> None:
-    runner = Runner(build_history_pipeline())
+@settings(max_examples=choose_number(800), **SETTINGS)
+@given(st.sampled_from([None, 10, 10]), st.lists(STEPS, min_size=4, max_size=30))
+def test_rows_are_those_of_the_model_after_any_runs_of_one_or_two_clocks(
+    stage_seconds: int | None, steps: list
+) -> None:
+    runner = Runner(build_history_pipeline(stage=Stage(stage_seconds), on_rollback="rewind"))
     for name, *arguments in steps:
         getattr(runner, name)(*arguments)
     runner.finish()
