@@ -10,7 +10,7 @@ from tidegate.model import resource_names
 
 from fakes.lake import MemoryDestination
 from fakes.tables import Row, find_turn, is_of_parts
-from fakes.verified import count_equal, count_kinds, list_differences
+from fakes.verified import count_equal, count_kinds, count_unlettered, list_differences
 
 Judges = Mapping[str, Callable[[Any], bool]]  # an audit's text: what it says of one row, or of all rows of the branch
 
@@ -128,6 +128,7 @@ def write_answers(job_audits: Any, destination: MemoryDestination, judges: Judge
     """Leave the answers where the worker looks for them."""
     ask = {"diff_counts": compare_with_main, "diff_samples": show_samples}
     verify = {"verify_buckets": count_equal, "verify_counts": count_kinds, "verify_differences": list_differences}
+    verify |= {"verify_letters": count_unlettered}
     answers = [
         verify[statement](json.loads(question), destination)
         if (statement := json.loads(question)["statement"]) in verify

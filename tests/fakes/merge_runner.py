@@ -10,7 +10,7 @@ from fakes.bounds import check_bounds
 from fakes.folded import merge_folded
 from fakes.lake import MemoryDestination
 from fakes.sequenced import build_sort_key, merge_sequenced, remember_deletes
-from fakes.tables import Row, is_of_parts
+from fakes.tables import Row, find_place, is_of_parts
 from fakes.unsequenced import merge_unsequenced
 from fakes.versions import merge_history, remember_changes
 
@@ -108,10 +108,10 @@ def _drop_superseded_rows(rows: list[Row], later_rows: list[Row], statement: dic
         return json.dumps(row["key"], sort_keys=True)
 
     # of a replay, the letters' own records are among the later ones
-    own_places = {_get_place(row) for row in rows} if "by_offset" in statement else set()
+    own_places = {find_place(row) for row in rows} if "by_offset" in statement else set()
     later_by_key: dict[str, list[Row]] = {}
     for row in later_rows:
-        if _get_place(row) not in own_places:
+        if find_place(row) not in own_places:
             later_by_key.setdefault(build_key(row), []).append(row)
     if "sequence" not in statement:
         return [
@@ -145,7 +145,3 @@ def _supersedes(later: Row, rows: list[Row], statement: dict[str, Any]) -> bool:
     reset_offset = max((row["offset"] for row in rows if row["sequence"] is None), default=-1)
     is_higher = last is not None and sequence is not None and sequence > last
     return later["offset"] > reset_offset and (is_higher or later["offset"] > last_offset)
-
-
-def _get_place(row: Row) -> tuple[Any, ...]:
-    return row["topic"], row["partition"], row["offset"]

@@ -25,6 +25,11 @@ def is_of_parts(row: Row, parts: Iterable[Any]) -> bool:
     return [row["batch_number"], row["attempt"]] in [list(part) for part in parts]
 
 
+def find_place(row: Row) -> tuple[Any, ...]:
+    """Where a staged row, or a dead letter, is in the log."""
+    return row["topic"], row["partition"], row["offset"]
+
+
 def find_turn(statement: Mapping[str, Any], row: Row) -> tuple[Any, ...]:
     """The order of staged rows as the statement asks for it: later batches last, then by the place in the log."""
     batch = row["batch_number"] if statement.get("in_turn") else 0

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from fakes.lake import MemoryDestination
-from fakes.tables import Row, find_turn, is_of_parts
+from fakes.tables import Row, find_place, find_turn, is_of_parts
 
 Rows = dict[str, list[Row]]  # by key
 
@@ -30,6 +30,28 @@ def list_differences(values: dict[str, Any], destination: MemoryDestination) -> 
     return json.dumps([entry for entry in entries if entry["kind"] in ("missing", "surplus", "different")])
 
 
+def count_unlettered(values: dict[str, Any], destination: MemoryDestination) -> int:
+    """The bad records that no letter names which waits or is over by itself."""
+    letters = {find_place(letter) for letter in _list_letters(values, destination) if letter["replayed_by"] is None}
+    rows = destination.tables[values["source"]].snapshots[values["snapshot_id"]].rows
+    bad = [row for row in rows if is_of_parts(row, values["parts"]) and row["op"] == "bad"]
+    return sum(find_place(row) not in letters for row in bad)
+
+
+def _list_letters(values: dict[str, Any], destination: MemoryDestination) -> list[Row]:
+    """The dead letters of the table, without those of another topic of the same name."""
+    if values["letters"] is None:
+        return []
+    letters = destination.tables[values["letters"]].snapshots[values["letters_snapshot_id"]].rows
+    ids = values["ids"]
+    return [
+        letter
+        for letter in letters
+        if letter["table"] == values["target"]
+        and (letter["topic_id"] is None or ids.get(letter["topic"]) in (None, letter["topic_id"]))
+    ]
+
+
 def _compare_keys(values: dict[str, Any], destination: MemoryDestination) -> list[dict[str, Any]]:
     assert values["form"] == "last", (
         "records that are folded, by a sequence or with history, are not compared in Python"
@@ -48,14 +70,19 @@ def _compare_keys(values: dict[str, Any], destination: MemoryDestination) -> lis
     places: dict[str, set[tuple[str, int]]] = {}
     for record in read:
         places.setdefault(_name_key(values, record["key"]), set()).add((record["topic"], record["partition"]))
-    later = {_name_key(values, row["key"]) for row in records if not is_of_parts(row, values["parts"])}
+    letters = {find_place(letter) for letter in _list_letters(values, destination)}
+    doubted = {
+        _name_key(values, row["key"])
+        for row in records
+        if not is_of_parts(row, values["parts"]) or find_place(row) in letters
+    }
     return [
         _describe(
             values,
             key,
             in_table.get(key, []),
             in_log.get(key),
-            can_tell=key not in later and _tells(values, places, key),
+            can_tell=key not in doubted and _tells(values, places, key),
         )
         for key in sorted(in_table.keys() | in_log.keys())
     ]

@@ -48,7 +48,7 @@ NOT coalesce(f.{{ "seen" | ours }}, false) OR (SELECT coalesce(bool_or({{ "sprea
     ) r
     LEFT JOIN (
       {%- if letters %}
-      SELECT DISTINCT topic, partition, offset FROM {{ letters | name }} VERSION AS OF {{ letters_snapshot_id }} WHERE `table` = {{ target | text }}
+      SELECT DISTINCT topic, partition, offset FROM {{ letters | name }} VERSION AS OF {{ letters_snapshot_id }} WHERE `table` = {{ target | text }} AND {% include "_of_this_topic.sql" %}
       {%- else %}
       SELECT CAST(NULL AS STRING) AS topic, CAST(NULL AS INT) AS partition, CAST(NULL AS BIGINT) AS offset
       {%- endif %}

@@ -19,6 +19,7 @@ from tidegate.flush.stage_request import build_stage_job, build_stage_table
 from tidegate.flush.staged import find_lacking_columns, read_staged_batch, run_or_take_over
 from tidegate.jobs.statements_job import JobQuestions, StatementsJob
 from tidegate.merge.hold import UNREADABLE_COLUMNS
+from tidegate.merge.owed import find_known_topic_ids
 from tidegate.merge.scd2_statements import list_change_values, list_layout_values, refuse_truncates
 from tidegate.merge.statements import build_merge_input, render_hashed
 from tidegate.merge.write_mode import is_folded, name_fold
@@ -457,14 +458,18 @@ def _find_readable_letters(work: LogComparison) -> dict[str, Any]:
 
 
 def find_letters(work: LogComparison) -> dict[str, Any]:
-    """Return the table of dead letters, and the snapshot at which all statements read it; None for no letter."""
+    """Return the table of dead letters, and the snapshot at which all statements read it; None for no letter.
+
+    `ids` are those of the topics that the table follows: letters of deleted topics stay.
+    """
     session = work.session
+    found = {"letters": None, "letters_snapshot_id": None, "ids": find_known_topic_ids(work.position.topic_ids)}
     if session.tables.claim(work.letters, describe_dead_letters(work.table.pipeline)) is None:
-        return {"letters": None, "letters_snapshot_id": None}
+        return found
     if not session.commits.has_branches(work.letters):
-        return {"letters": work.letters, "letters_snapshot_id": None}
+        return {**found, "letters": work.letters}
     head = session.commits.read_head(work.letters, "main")
-    return {"letters": work.letters if head else None, "letters_snapshot_id": head.snapshot_id if head else None}
+    return {**found, "letters": work.letters, "letters_snapshot_id": head.snapshot_id} if head else found
 
 
 def _is_comparable(name: str, kind: DataType) -> bool:

@@ -57,7 +57,7 @@ SELECT s.`order id`, s.`select`, s.`a``b`, s.`c.d`, s.`größe`, s.`it's`, s.`�
       WHERE batch_number = 1 AND attempt = '0af3' AND op <> 'bad'
     ) r
     LEFT JOIN (
-      SELECT DISTINCT topic, partition, offset FROM `lake`.`my shop`.`l``s` VERSION AS OF 78 WHERE `table` = 'lake.my shop.or`ders'
+      SELECT DISTINCT topic, partition, offset FROM `lake`.`my shop`.`l``s` VERSION AS OF 78 WHERE `table` = 'lake.my shop.or`ders' AND NOT coalesce(topic_id <> CASE topic WHEN 'it\'s' THEN 't-1' END, false)
     ) l ON l.topic = r.`_tidegate_topic` AND l.partition = r.`_tidegate_partition` AND l.offset = r.`_tidegate_offset`
   )
   GROUP BY `order id`, `select`

@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 from fakes import BAD, Crash, World, build_pipeline, build_table
+from tidegate.errors import NotTried
 from tidegate.flush.flush import flush
 from tidegate.monitoring.details import format_dead_letter
 from tidegate.reprocess.rebase import format_consequences, propose_moves, propose_rebase
 from tidegate.reprocess.replay import replay_dead_letters
+from tidegate.reprocess.verify import verify_all, verify_table
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import Errors
 
@@ -163,3 +165,44 @@ def test_dead_letter_is_shown_with_the_id_of_its_topic() -> None:
     world = build_world()
     newest = [format_dead_letter(letter) for letter in world.destination.read_dead_letters(LETTERS, 9).newest]
     assert {entry["topic_id"] for entry in newest} == {"topic-1"}
+
+
+def start_over(*records: tuple[dict[str, str], Any]) -> World:
+    """A topic, with a dead letter at offset 1, and its table are dropped; of the new ones these records are flushed."""
+    world = World()
+    world.broker.create("orders", 1)
+    world.broker.produce("orders", *build_record("old", "x"))
+    world.broker.produce("orders", {"id": "bad"}, BAD)
+    flush(world.open_session(build_tolerant_pipeline()))
+    del world.destination.tables[TABLE]
+    world.broker.create("orders", 1)
+    for record in records:
+        world.broker.produce("orders", *record)
+    flush(world.open_session(build_tolerant_pipeline()))
+    return world
+
+
+def test_letter_of_the_old_topic_explains_no_unreadable_record_of_the_new_one() -> None:
+    world = start_over(build_record("a", "y"), build_record("b", "y"))
+    records = world.broker.partitions["orders"][0].records
+    records[1] = replace(records[1], value=BAD)  # its schema is gone
+    with pytest.raises(NotTried, match="records=1 cannot be decoded any more, and no waiting dead letter names them"):
+        verify_all(world.open_session(build_tolerant_pipeline()), TABLE)
+
+
+def test_letter_of_the_old_topic_makes_no_row_of_the_new_one_unknowable() -> None:
+    world = start_over(build_record("a", "y"), build_record("b", "y"))
+    world.destination.add_snapshot(TABLE, "main", ({"id": "a", "name": "y"}, {"id": "b", "name": "wrong"}), {})
+    found = verify_table(world.open_session(build_tolerant_pipeline()), TABLE)
+    assert (found.equal, found.different, found.unknowable) == (1, 1, 0)
+
+
+def test_letter_of_this_topic_explains_its_record_and_makes_its_key_unknowable() -> None:
+    world = start_over(({"id": "a"}, BAD), build_record("a", "y"))
+    found = verify_table(world.open_session(build_tolerant_pipeline()), TABLE)
+    assert (found.equal, found.wrong) == (1, 0)
+    records = world.broker.partitions["orders"][0].records
+    records[0] = replace(records[0], value={"id": "a", "name": "read"})
+    world.destination.add_snapshot(TABLE, "main", ({"id": "a", "name": "wrong"},), {})
+    found = verify_table(world.open_session(build_tolerant_pipeline()), TABLE)
+    assert (found.different, found.unknowable) == (0, 1)

@@ -299,11 +299,12 @@ COUNTED_FOLDED = {
 DIFFERENT_ODD = {
     **COMPARED, **FIRST, **SHAPES["odd_names"], "columns": list(ODD),
     "row_leaves": SHAPES["odd_names"]["leaves"], "row_key": list(ODD[:2]),
-    "letters": "lake.my shop.l`s", "letters_snapshot_id": 78,
+    "letters": "lake.my shop.l`s", "letters_snapshot_id": 78, "ids": {"it's": "t-1"},
     "typed_columns": [(name, parse_type("MAP<STRING, INT>")) for name in ODD],
 }  # fmt: skip
 LETTERS_OF = {
     "source": "lake.shop.orders_shop_tmp", "snapshot_id": 42, "parts": [(1, "0af3")], "target": "lake.shop.orders",
+    "ids": {"orders": "t-1"},
 }  # fmt: skip
 COUNTED_OF_PART = {
     **COUNTED, "is_complete": False, "is_plain": True, "may_lack_deletes": False,
@@ -358,6 +359,10 @@ VERIFY_CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "verify_letters-plain": (
         "verify_letters",
         {**LETTERS_OF, "letters": "lake.shop.tidegate_shop_dead_letters", "letters_snapshot_id": 78},
+    ),
+    "verify_letters-no_ids": (
+        "verify_letters",
+        {**LETTERS_OF, "letters": "lake.shop.l", "letters_snapshot_id": 78, "ids": {}},
     ),
     "verify_letters-none": ("verify_letters", {**LETTERS_OF, "letters": None}),
     "verify_audit-plain": ("verify_audit", {**COMPARED, "branch": MERGE["branch"], "condition": "amount > 0"}),
