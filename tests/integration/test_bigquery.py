@@ -190,7 +190,7 @@ def test_ids_that_repeat_in_each_topic_are_rows_of_their_own_in_tables_of_both(d
         ("made", {"select": select}),
         ("late", {"sequence_by": ["name"]}),
     ]
-    lake_names = [name for name, _ in choose_part(of_iceberg, 0, 2)]
+    lake_names = [name for name, _ in choose_part(of_iceberg, 2, 5)]
     tables = [
         {"name": dwh.table("apart"), **by_topic, "create": {"cluster_by": ["src", "id"]}},
         *({"name": f"lake.apart.{name}", **by_topic, **dict(of_iceberg)[name]} for name in lake_names),
@@ -212,7 +212,8 @@ def test_ids_that_repeat_in_each_topic_are_rows_of_their_own_in_tables_of_both(d
     bench.produce(second, build_named_record(1, "c"), build_named_record(2, "d"))
     bench.flush("apart")
     check(("first", 1, "a"), ("first", 2, "b"), ("second", 1, "c"), ("second", 2, "d"))
-    assert bench.load_iceberg("apart.apart").schema().identifier_field_names() == {"src", "id"}
+    if "apart" in lake_names:
+        assert bench.load_iceberg("apart.apart").schema().identifier_field_names() == {"src", "id"}
     bench.produce(first, build_named_record(1, None), build_named_record(2, "b2"))
     bench.produce(second, build_named_record(2, None), build_named_record(1, "c2"))
     bench.flush("apart")
@@ -467,7 +468,8 @@ def test_records_that_cannot_be_read_or_held_are_set_aside_in_the_transaction_of
     assert (dwh.list_staging_files(), [name for name in dwh.tables() if "backfill" in name]) == ([], [])
 
 
-# other SQL than that of Iceberg
+# other SQL than that of Iceberg, of which a replay of two letters makes use in each build
+@pytest.mark.repeats("test_records_that_cannot_be_read_or_held_are_set_aside_in_the_transaction_of_their_batch")
 def test_dead_letters_of_one_key_leave_what_their_records_would_have_left_in_turn(dwh: Any) -> None:
     check_letters_of_one_key(dwh.bench, dwh.table("{}"), dwh.read_rows, 1, 3)
 

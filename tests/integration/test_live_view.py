@@ -157,7 +157,7 @@ def check_every_point(workbench: Any, topic: str, view: Any, flushed: str) -> No
 
 def test_view_is_the_table_after_the_merge_at_every_point(workbench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = workbench.topic()
-    tables = [{"name": f"lake.shop.{name}", **options} for name, options in choose_part([*TABLES.items()], 5, 9)]
+    tables = [{"name": f"lake.shop.{name}", **options} for name, options in choose_part([*TABLES.items()], 14, 16)]
     workbench.pipeline("live", [topic], stage=CLOCK, key=KEY, value=VALUE, tables=tables)
     workbench.produce(topic, *make_records(1))
     workbench.flush("live")
