@@ -32,8 +32,7 @@ LENGTH_CHECK_OPTION = "check_lengths"
 
 def guard_lengths(spark: Any, job: StageJob) -> StageJob:
     """Check lengths in Avro records before they are decoded, if the server's JVMs lack Avro's limits."""
-    finder = [job.finder] if job.finder else []
-    if not any(_is_avro(part) for table in (*job.tables, *finder) for part in (table.key, table.value)):
+    if not any(_is_avro(part) for table in job.all_tables for part in (table.key, table.value)):
         return job
     is_local = str(spark.conf.get("spark.master", "")).startswith("local")
     if has_limits(str(spark.conf.get(JAVA_OPTIONS[0 if is_local else 1], "") or "")):

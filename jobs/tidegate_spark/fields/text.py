@@ -19,42 +19,44 @@ from tidegate_spark.fields.written_values import (
     render_is_rounded,
 )
 
-INTEGER_TYPES = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 NOT_FINITE_PATTERN = r"^[+-]?(NaN|Infinity|inf)\z"
 
 
 def render_conversion(text: str, kind: str, encoding: str | None = None) -> str:
     """Convert `text` to `kind`; NULL if it does not fit. `encoding` is that of bytes, base64 by default."""
-    leaf = parse_type(kind)
-    if leaf == Primitive("STRING"):
-        return text
-    if leaf == Primitive("BOOLEAN"):
-        return f"CASE lower({text}) WHEN 'true' THEN true WHEN 'false' THEN false END"
-    if leaf == Primitive("BINARY"):
-        return render_bytes(text, encoding or BASE64)
-    if isinstance(leaf, Primitive) and leaf.name in INTEGER_TYPES:
-        return f"CASE WHEN {text} RLIKE {render_literal(INTEGER_PATTERN)} THEN try_cast({text} AS {leaf.name}) END"
-    if isinstance(leaf, Primitive) and leaf.name in BINARY_FRACTIONS:
-        return (
-            f"CASE WHEN {text} RLIKE {render_literal(NUMBER_PATTERN)} "
-            f"OR {text} RLIKE {render_literal(NOT_FINITE_PATTERN)} "
-            f"THEN try_cast({text} AS {leaf.name}) END"
-        )
-    assert isinstance(leaf, Primitive)  # the formats refuse others
+    leaf = _parse_leaf(kind)
+    cast = f"try_cast({text} AS {leaf.name})"
+    match leaf.name:
+        case "STRING":
+            return text
+        case "BOOLEAN":
+            return f"CASE lower({text}) WHEN 'true' THEN true WHEN 'false' THEN false END"
+        case "BINARY":
+            return render_bytes(text, encoding or BASE64)
+        case "TINYINT" | "SMALLINT" | "INT" | "BIGINT":
+            return f"CASE WHEN {text} RLIKE {render_literal(INTEGER_PATTERN)} THEN {cast} END"
+        case "FLOAT" | "DOUBLE":
+            patterns = map(render_literal, (NUMBER_PATTERN, NOT_FINITE_PATTERN))
+            return f"CASE WHEN {' OR '.join(f'{text} RLIKE {pattern}' for pattern in patterns)} THEN {cast} END"
     return render_text_conversion(text, leaf, None)
+
+
+def _parse_leaf(kind: str) -> Primitive:
+    leaf = parse_type(kind)
+    assert isinstance(leaf, Primitive)  # the formats refuse others
+    return leaf
 
 
 def render_is_lossy(text: str, kind: str, encoding: str | None = None, truncates: bool = False) -> str:
     """Whether there is a text, and it is not a `kind` without loss. If it `truncates`, times may be finer."""
-    leaf = parse_type(kind)
-    if leaf == Primitive("STRING"):
+    leaf = _parse_leaf(kind)
+    if leaf.name == "STRING":
         return "false"
-    problem = f"{render_conversion(text, kind, encoding)} IS NULL"
-    if isinstance(leaf, Primitive) and leaf.name in BINARY_FRACTIONS:
-        is_beyond = (
-            f"CAST({render_conversion(text, kind)} AS STRING) IN ('Infinity', '-Infinity') AND {text} RLIKE '[0-9]'"
-        )
-        return f"({text} IS NOT NULL AND ({problem} OR {is_beyond} OR {render_is_rounded(text, leaf.name)}))"
-    if isinstance(leaf, Primitive) and (leaf.decimal or leaf.name in MOMENTS):
+    value = render_conversion(text, kind, encoding)
+    problem = f"{value} IS NULL"
+    if leaf.name in BINARY_FRACTIONS:
+        is_beyond = f"CAST({value} AS STRING) IN ('Infinity', '-Infinity') AND {text} RLIKE '[0-9]'"
+        problem += f" OR {is_beyond} OR {render_is_rounded(text, leaf.name)}"
+    elif leaf.decimal or leaf.name in MOMENTS:
         problem = render_is_text_lossy(text, replace(leaf, is_truncated=truncates), None)
     return f"({text} IS NOT NULL AND ({problem}))"

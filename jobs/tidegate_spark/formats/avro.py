@@ -71,15 +71,9 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     """A value is an upsert, no value is a delete. Bytes that are no Avro of a known schema get a `located_reason`."""
     options = table.value.options
     schema = json.loads(options["reader"])
-    changes = (
-        decode_record(records, "value", options, "a")
-        .selectExpr("*", TOMBSTONE_DELETES)
-        .selectExpr(
-            "*",
-            f"CASE WHEN value IS NULL THEN NULL {render_undecodable_cases('value', 'a', options)} "
-            f"END AS located_reason",
-        )
-    )
+    reason = f"CASE WHEN value IS NULL THEN NULL {render_undecodable_cases('value', 'a', options)} END"
+    decoded = decode_record(records, "value", options, "a")
+    changes = decoded.selectExpr("*", TOMBSTONE_DELETES, f"{reason} AS located_reason")
     return decode_fields(changes, table, ("a", "a"), AvroFields(get_field_schemas(schema), collect_named_types(schema)))
 
 

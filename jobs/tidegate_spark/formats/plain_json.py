@@ -64,7 +64,7 @@ def decode_plain_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"CASE WHEN value_text IS NOT NULL AND ({render_any(doubts)}) THEN '{UNUSUAL}' END AS located_reason",
         *list_unknown_fields(table, "row", list_known_fields(table), [()]),
     )
-    row_doubts = [fields.render_is_lossy("row", column, f"{ROW}.{quote(column.name)}") for column in fields.columns]
+    row_doubts = [fields.render_is_lossy("row", column, ROW) for column in fields.columns]
     row_doubts += [fields.render_is_null("row", column) for column in fields.columns if not column.nullable]
     return DecodedValue(
         records=changes,

@@ -185,33 +185,18 @@ def wrap_in_events(spark: SparkSession, changes: DataFrame, job: PublishJob) -> 
     kinds = ", ".join(f"{render_literal(op)}, {render_literal(kind)}" for op, kind in ROW_KINDS.items())
     header = f"named_struct('key', '{ROW_KIND_HEADER}', 'value', CAST(element_at(map({kinds}), op) AS BINARY))"
     events = changes.selectExpr("*", f"{operation} AS op", f"{_render_bytes('null')} AS null_row")
-    return events.selectExpr(
-        "topic",
-        "key",
-        f"concat({', '.join(parts)}) AS value",
-        f"concat(coalesce(headers, array()), array({header})) AS headers",
-        "timestamp",
-        "problem",
-        "kind",
-        "copies",
-    )
+    value = f"concat({', '.join(parts)}) AS value"
+    headers = f"concat(coalesce(headers, array()), array({header})) AS headers"
+    return events.selectExpr("topic", "key", value, headers, "timestamp", "problem", "kind", "copies")
 
 
 def _describe_source(spark: SparkSession, job: PublishJob) -> str:
     _, *namespace, table = job.table.split(".")
     snapshot = f"{quote_name(job.table)}.snapshots WHERE snapshot_id = {job.position.to}"
     committed = spark.sql(f"SELECT unix_millis(committed_at) AS ms FROM {snapshot}").collect()
-    return json.dumps(
-        {
-            "connector": "tidegate",
-            "name": job.publication,
-            "db": ".".join(namespace),
-            "table": table,
-            "snapshot_id": job.position.to,
-            "ts_ms": committed[0].ms,
-        },
-        separators=(",", ":"),
-    )
+    place = {"connector": "tidegate", "name": job.publication, "db": ".".join(namespace), "table": table}
+    source = {**place, "snapshot_id": job.position.to, "ts_ms": committed[0].ms}
+    return json.dumps(source, separators=(",", ":"))
 
 
 def _render_bytes(text: str) -> str:

@@ -65,13 +65,13 @@ def run(spark: SparkSession, job: StageJob) -> None:
     """
     job = guard_lengths(spark, job)
     # 1.
-    for table in (*job.tables, *([job.finder] if job.finder else [])):
+    for table in job.all_tables:
         for statement in table.create:
             execute(spark, statement)
             hit_failpoint("job.created")
     # 2.
     records = read_records(spark, job)
-    is_shared = len(job.tables) + (job.finder is not None) > 1
+    is_shared = len(job.all_tables) > 1
     shared = records.persist() if is_shared else records
     try:
         for table in job.tables:

@@ -39,11 +39,10 @@ def read_records(spark: SparkSession, job: StageJob) -> DataFrame:
     """Return the records of the job's ranges, lazily; of a replay those of the dead-letter table, in these columns."""
     if job.letters is not None:
         return _read_dead_letters(spark, job.letters, job.ranges)
-    finder = [job.finder] if job.finder else []
     options = {
         **build_client_options(spark, job.isolation),
         **build_offsets_options(job.ranges, compute_records_per_task(spark, job)),
-        "includeHeaders": str(any(wants_headers(table) for table in (*job.tables, *finder))).lower(),
+        "includeHeaders": str(any(wants_headers(table) for table in job.all_tables)).lower(),
     }
     records = spark.read.format("kafka").options(**options).load()
     tasks = choose_tasks(job.ranges)

@@ -141,6 +141,10 @@ class StageJob(JsonJob):
     letters: DeadLetterSource | None = None
     finder: StageTable | None = None
 
+    @property
+    def all_tables(self) -> tuple[StageTable, ...]:
+        return (*self.tables, self.finder) if self.finder else self.tables
+
 
 @dataclass(frozen=True)
 class JobFailure(JsonJob):

@@ -94,7 +94,8 @@ class ConnectFields(Fields):
     def render_is_lossy(self, struct: str, column: Column, conversion: str | None = None) -> str | None:
         expr = f"{struct}.{quote(column.name)}"
         entry = f"{self.kinds}[{render_literal(column.name)}]"
-        return self._render_is_lossy(expr, entry, self.get_type(column), self.get_unit(column), conversion)
+        value = f"{conversion}.{quote(column.name)}" if conversion else None
+        return self._render_is_lossy(expr, entry, self.get_type(column), self.get_unit(column), value)
 
     def _render_is_lossy(
         self, expr: str, entry: str, data_type: DataType, unit: str | None, value: str | None = None

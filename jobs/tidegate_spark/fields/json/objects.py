@@ -147,7 +147,7 @@ class Fields:
         doubts = {}
         for column, kind in self._list_types():
             at = f"{struct}.{quote(column.name)}"
-            lossy = self.render_is_lossy(struct, column, f"{conversion}.{quote(column.name)}" if conversion else None)
+            lossy = self.render_is_lossy(struct, column, conversion)
             is_exact = isinstance(kind, Primitive) and kind.name not in BINARY_FRACTIONS
             reprinted = (render_is_reprinted(at, kind) or has_fraction(at, kind) or "false") if is_exact else "true"
             unread = f"located_reason IS NOT NULL AND coalesce({reprinted}, false)"
@@ -155,7 +155,7 @@ class Fields:
         return doubts
 
     def _render_loss_case(self, struct: str, subject: str, column: Column, conversion: str | None) -> str:
-        condition = self.render_is_lossy(struct, column, f"{conversion}.{quote(column.name)}" if conversion else None)
+        condition = self.render_is_lossy(struct, column, conversion)
         text = f"{subject} field {column.name} is not a {column.type} without loss"
         reason = render_misfit_reason(text, f"{struct}.{quote(column.name)}", column.type)
         return f"WHEN {condition} THEN {reason}" if condition else ""
@@ -167,14 +167,13 @@ class Fields:
         return f"{inside} {null_case}".strip()
 
     def render_is_lossy(self, struct: str, column: Column, conversion: str | None = None) -> str | None:
-        """Whether the column's field would lose something; None if it never can."""
-        return render_is_lossy(
-            f"{struct}.{quote(column.name)}",
-            self.get_type(column),
-            self.get_unit(column),
-            self.text or None,
-            conversion,
-        )
+        """Whether the column's field would lose something; None if it never can.
+
+        Converted the object is at `conversion`, if it was computed.
+        """
+        at = f"{struct}.{quote(column.name)}"
+        value = f"{conversion}.{quote(column.name)}" if conversion else None
+        return render_is_lossy(at, self.get_type(column), self.get_unit(column), self.text or None, value)
 
     def render_is_null(self, struct: str, column: Column) -> str:
         return render_is_null(f"{struct}.{quote(column.name)}", self.get_type(column))

@@ -15,7 +15,7 @@ from tidegate.sql.spark import quote, render_literal
 from tidegate_spark.fields.json.objects import Fields
 from tidegate_spark.fields.json.text import render_part
 
-UNKNOWN_FIELDS_TYPE = "ARRAY<STRUCT<path: STRING, value: VARIANT>>"
+NO_FIELDS = "CAST(array() AS ARRAY<STRUCT<path: STRING, value: VARIANT>>)"
 TEXT_PATTERN = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 PLAIN_NAME_PATTERN = r'"[^"\\]*+"'
 SCALAR_PATTERN = rf'{TEXT_PATTERN}|[^",:{{}}\[\]\s]++'
@@ -137,7 +137,7 @@ def render_unknown_entries(fields: str, kind: Struct, path: str = "''", depth: i
     for field, inner in kind.fields:
         value = f"try_element_at({own}, {render_literal(field)})"
         inside = _render_inside(value, inner, f"concat({path}, {render_literal(f'{field}.')})", depth)
-        entries += [f"coalesce({inside}, CAST(array() AS {UNKNOWN_FIELDS_TYPE}))"] if inside else []
+        entries += [f"coalesce({inside}, {NO_FIELDS})"] if inside else []
     all_entries = f"concat({', '.join(entries)})" if len(entries) > 1 else entries[0]
     return f"get(transform(array({fields}), {own} -> {all_entries}), 0)"
 
@@ -149,15 +149,12 @@ def _render_inside(value: str, kind: DataType, path: str, depth: int) -> str | N
             return render_unknown_entries(
                 f"try_variant_get({value}, '$', 'MAP<STRING, VARIANT>')", kind, path, depth + 1
             )
-        case Array(element):
+        case Array(inner):
             elements = f"try_variant_get({value}, '$', 'ARRAY<VARIANT>')"
-            inner = element
-        case Map(_, inner_value):
+        case Map(_, inner):
             elements = f"map_values(try_variant_get({value}, '$', 'MAP<STRING, VARIANT>'))"
-            inner = inner_value
         case Primitive():
             return None
     each = f"e{depth}"
     inside = _render_inside(each, inner, path, depth + 1)
-    none = f"CAST(array() AS {UNKNOWN_FIELDS_TYPE})"
-    return f"flatten(transform({elements}, {each} -> coalesce({inside}, {none})))" if inside else None
+    return f"flatten(transform({elements}, {each} -> coalesce({inside}, {NO_FIELDS})))" if inside else None
