@@ -47,7 +47,9 @@ def guard_lengths(spark: Any, job: StageJob) -> StageJob:
 
 def add_length_check(table: StageTable) -> StageTable:
     parts = {name: part for name, part in (("key", table.key), ("value", table.value)) if _is_avro(part)}
-    checked = {n: replace(part, options={**part.options, LENGTH_CHECK_OPTION: True}) for n, part in parts.items()}
+    checked: dict[str, Any] = {
+        name: replace(part, options={**part.options, LENGTH_CHECK_OPTION: True}) for name, part in parts.items()
+    }
     return replace(table, **checked)
 
 

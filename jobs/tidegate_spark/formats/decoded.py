@@ -142,11 +142,13 @@ def add_key_object(records: DataFrame, table: StageTable) -> DataFrame:
 
 
 def get_key_decoder(table: StageTable) -> DecodeKey:
-    return find_decoder(table.key.format).decode_key
+    decode: DecodeKey = find_decoder(table.key.format).decode_key
+    return decode
 
 
 def get_value_decoder(table: StageTable) -> DecodeValue:
-    return find_decoder(table.value.format).decode_value
+    decode: DecodeValue = find_decoder(table.value.format).decode_value
+    return decode
 
 
 def find_decoder(name: str) -> Any:

@@ -197,7 +197,9 @@ def _read_state(
 ) -> DataFrame:
     position = job.position
     if job.grouped is None:
-        source = touched_rows and (touched_rows.old if state.is_old else touched_rows.new)
+        source = None
+        if touched_rows is not None:
+            source = touched_rows.old if state.is_old else touched_rows.new
         return encode_rows(spark, _query_rows(spark, job, state, source), job)
     rows = _query_rows(spark, job, state)
     is_change = (

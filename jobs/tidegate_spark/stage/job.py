@@ -146,12 +146,16 @@ def _leave_outcome(
 
 def _write_batch(job: StageJob, table: StageTable, records: DataFrame, *, is_plain: bool) -> dict[str, Any]:
     counts: PassCounts | KeyCounts
+    columns = [
+        *list_row_columns(table),
+        f"{render_as_data(f'{job.batch}L')} AS batch_number",
+        f"{render_literal(table.attempt)} AS attempt",
+    ]
     if table.of_key:
         counts, written_rows = build_key_pass(job.ranges, table, records, is_plain=is_plain)
-        columns = add_bad_column(_list_columns(job, table), ROWLESS_CONDITION, ROWLESS_STRUCT)
+        columns = add_bad_column(columns, ROWLESS_CONDITION, ROWLESS_STRUCT)
     else:
         counts, written_rows = build_pass(job.ranges, table, records, is_plain=is_plain)
-        columns = _list_columns(job, table)
         if table.set_aside is not None:
             columns = add_bad_column(columns, BAD_CONDITION, BAD_STRUCT)
     rows = written_rows.selectExpr(*columns)
@@ -162,14 +166,6 @@ def _write_batch(job: StageJob, table: StageTable, records: DataFrame, *, is_pla
     into.overwrite(F.expr(f"batch_number = {job.batch}"))
     hit_failpoint("job.overwritten")
     return counts.read(rows)
-
-
-def _list_columns(job: StageJob, table: StageTable) -> list[str]:
-    batch_columns = [
-        f"{render_as_data(f'{job.batch}L')} AS batch_number",
-        f"{render_literal(table.attempt)} AS attempt",
-    ]
-    return [*list_row_columns(table), *batch_columns]
 
 
 def write_rows(rows: DataFrame, table: StageTable) -> DataFrame:
