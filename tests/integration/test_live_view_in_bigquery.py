@@ -38,7 +38,7 @@ class WarehouseView(View):
 
 def test_view_in_bigquery_is_the_table_after_the_merge_at_every_point(dwh: Any) -> None:
     topic = dwh.bench.topic()
-    tables = [{"name": dwh.table(name), **options} for name, options in choose_part([*TABLES.items()], 6, 9)]
+    tables = [{"name": dwh.table(name), **options} for name, options in choose_part([*TABLES.items()], 15, 16)]
     dwh.bench.pipeline("live", [topic], stage=CLOCK, key=KEY, value=VALUE, tables=tables)
     dwh.bench.produce(topic, *make_records(1))
     dwh.bench.flush("live")
