@@ -757,7 +757,7 @@ def test_pipeline_with_two_clocks_shows_each_apart_starts_each_and_resumes_both(
     for flush, stage, word in ((False, False, "Pause"), (False, True, "Resume"), (True, True, "Resume")):
         paused = {"flush": flush, "stage": stage}
         dags = {kind: {"dag_id": f"tidegate_Users_{kind}", "paused": on} for kind, on in paused.items()}
-        draw(page, TWO_CLOCKS, {"dags": dags}, may={**MAY, "stage": True})
+        draw(page, TWO_CLOCKS, {"dags": dags}, may={**MAY, "stage": True, "pause_stage": True})
         expect(page.get_by_role("button", name=word, exact=True)).to_be_enabled()
         for name, is_paused in (("Stage now", stage), ("Merge now", flush)):
             expect(page.get_by_role("button", name=name)).to_be_enabled(enabled=not is_paused)
@@ -800,6 +800,32 @@ def test_pipeline_with_two_clocks_shows_each_apart_starts_each_and_resumes_both(
     expect(page.get_by_role("button", name="Flush now")).to_be_enabled()
     expect(page.get_by_role("button", name="Stage now")).to_have_count(0)
     expect(facts.filter(has_text="Staged")).to_have_count(0)
+
+
+def test_each_clock_of_a_fleet_s_member_has_a_button_that_says_what_it_pauses(page: Page) -> None:
+    """The merges are those of all members, its staging is its own."""
+    paused: list[tuple[str, Any]] = []
+
+    def answer(route: Route) -> None:
+        paused.append((route.request.url.partition("/dags/")[2], route.request.post_data_json))
+        route.fulfill(json={})
+
+    page.route("**/api/v2/**", answer)
+    dags = {"flush": {"dag_id": "tidegate_fleet_harbour", "paused": False},
+            "stage": {"dag_id": "tidegate_Users_stage", "paused": True}}  # fmt: skip
+    member, buttons = {**TWO_CLOCKS, "fleet": "harbour"}, page.get_by_role("button", name=re.compile("^(Pause|Resume)"))
+    draw(page, member, {"dags": dags}, may={**MAY, "pause_stage": True})
+    expect(buttons).to_have_text(["Pause the merges of the fleet harbour", "Resume staging"])
+    for button, (dag, is_paused) in enumerate((("tidegate_fleet_harbour", True), ("tidegate_Users_stage", False))):
+        buttons.nth(button).click()
+        expect(page.locator("#said")).to_contain_text("Paused" if is_paused else "Resumed")
+        assert paused.pop() == (f"{dag}?update_mask=is_paused", {"is_paused": is_paused})
+        assert not paused, "no other DAG"
+    draw(page, member, {"dags": dags}, may={"pause_stage": True})  # a right on the fleet is one on all of its members
+    expect(buttons).to_have_text(["Resume staging"])
+    draw(page, {"fleet": "harbour"}, {"dags": {"flush": dags["flush"]}})
+    expect(buttons).to_have_text(["Pause the fleet harbour"])
+    page.unroute("**/api/v2/**")
 
 
 def test_button_waits_for_its_run_while_airflow_does_not_answer(page: Page) -> None:

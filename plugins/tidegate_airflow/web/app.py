@@ -167,8 +167,8 @@ def get_pipeline(name: str, pipelines: PipelinesDep, user: GetUserDep) -> dict[s
         raise _build_not_there(name)
     dags = details["airflow"].get("dags", {})
     may = {kind: kind in dags and can_trigger(user, dag) for kind, dag in all_dags.items()}
-    clocks = [all_dags[kind] for kind in ("flush", "stage") if kind in dags]
-    may["pause"] = "flush" in dags and all(can_pause(user, dag) for dag in clocks)
+    for right, kind in (("pause", "flush"), ("pause_stage", "stage")):
+        may[right] = kind in dags and can_pause(user, all_dags[kind])
     return {"now": format_now(), **details, "may": may}
 
 

@@ -83,24 +83,30 @@ function actions({ pipeline: row, airflow, may }, again) {
       again();
     } }, label);
   const starts = dags.stage ? [start("stage", "Staging", "Stage now"), start("flush", "Merge", "Merge now")] : [start("flush", "Flush", "Flush now")];
-  const pauses = may.pause ? pauseButton([dags.flush, dags.stage].filter(Boolean), again, row.fleet) : null;
+  const pauses = pauseButtons(row.fleet, dags, may, again);
   const started = (row.dead_letters ? ["backfill", "replay", "actions"] : ["backfill", "actions"]).filter((kind) => may[kind]);
   return [h("div", { class: "actions" }, starts, pauses, row.dead_letters ? replayButton(row.pipeline, row.dead_letters, dags.replay, may.replay, again) : null,
     backfillButton(dags.backfill, may.backfill, again)),
   ["flush", "stage"].map((kind) => may[kind] && pausedLine(dags[kind], RESUME)), started.map((kind) => pausedLine(dags[kind]))];
 }
 
-/** Of a pipeline with two clocks both DAGs: what is staged would pile up otherwise. */
-function pauseButton(dags, again, fleet) {
+/** One button for both clocks, as what is staged would pile up otherwise. In a fleet one for each: its merges are those of all members. */
+function pauseButtons(fleet, { flush, stage }, may, again) {
+  if (!fleet) return may.pause && (!stage || may.pause_stage) ? pauseButton([flush, stage].filter(Boolean), "", again) : null;
+  return [may.pause && pauseButton([flush], stage ? ` the merges of the fleet ${fleet}` : ` the fleet ${fleet}`, again),
+    stage && may.pause_stage && pauseButton([stage], " staging", again)];
+}
+
+function pauseButton(dags, what, again) {
   const paused = dags.some((dag) => dag.paused);
   const [word, done] = paused ? ["Resume", "Resumed: a run that was under way goes on, and new ones start."] : ["Pause", "Paused: tasks that are under way end, the rest of their run waits for Resume, and no other run starts."];
-  return h("button", { type: "button", "data-key": "pause", click: async () => {
+  return h("button", { type: "button", "data-key": `pause-${dags[0].dag_id}`, click: async () => {
     try {
       for (const dag of dags) await pause(dag.dag_id, !paused);
       say(done);
     } catch (problem) { say(`Not done: ${problem.message}`); }
     again();
-  } }, fleet ? `${word} the fleet ${fleet}` : word);
+  } }, word + what);
 }
 
 function history(found) {

@@ -164,8 +164,8 @@ def test_viewer_sees_everything_and_may_trigger_nothing(client: Any, airflow: An
     assert details["pipeline"]["dead_letters"] == 1
     assert set(details["may"].values()) == {False}
     may = client.get("/api/pipelines/shop", headers=build_login(airflow, "admin")).json()["may"]
-    other_rights = dict.fromkeys(("actions", "backfill", "replay", "maintenance", "stage", "verify"), False)
-    assert may == {"flush": True, "pause": True, **other_rights}, "only DAGs there are"
+    others = ("actions", "backfill", "replay", "maintenance", "stage", "pause_stage", "verify")
+    assert may == {"flush": True, "pause": True, **dict.fromkeys(others, False)}, "only DAGs there are"
 
 
 OTHER_DAGS = ("tidegate_shop_actions", "tidegate_shop_maintenance")
