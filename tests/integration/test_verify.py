@@ -346,6 +346,28 @@ def test_dead_letters_and_a_changed_file_are_never_called_wrong(workbench: Any) 
     assert set(count(verify(workbench, "letters")[0])) == {"equal", "unknowable"}
 
 
+@pytest.mark.repeats(
+    "unit/scenarios/test_dead_letters_of_old_topics.py::test_letter_of_the_old_topic_explains_no_unreadable_record_of_the_new_one"
+)
+def test_dead_letters_of_a_deleted_topic_tell_nothing_of_the_new_one(workbench: Any) -> None:
+    topic = workbench.topic(1)
+    workbench.pipeline("again", [topic], key=KEY, value=VALUE, source={"errors": {"tolerance": "all"}})
+    bad = [make_record(number, n=3_000_000_000) for number in range(3)]
+    workbench.produce(topic, *bad)
+    workbench.drain("again")
+    letters = "lake.shop.tidegate_again_dead_letters"
+    (old,) = {row["topic_id"] for row in workbench.read_rows(letters)}
+    workbench.run_spark_sql("DROP TABLE lake.shop.again")
+    workbench.recreate(topic)
+    workbench.produce(topic, make_record(0), make_record(1), bad[2])
+    workbench.drain("again")
+    workbench.run_spark_sql("UPDATE lake.shop.again SET note = 'wrong' WHERE Id = 1")
+    assert count(verify(workbench, "again")[0]) == {"equal": 1, "different": 1}
+    workbench.run_spark_sql(f"DELETE FROM {letters} WHERE topic_id <> '{old}'")
+    refused = workbench.run_cli("verify", "again")
+    assert (refused.returncode, "no waiting dead letter names them" in refused.stderr) == (1, True)
+
+
 def test_table_of_every_mode_equals_the_log_and_none_is_called_wrong(workbench: Any) -> None:
     topic = workbench.topic()
     # the random pipelines end with verify, too, in any mode
