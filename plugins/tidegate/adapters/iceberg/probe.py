@@ -12,6 +12,7 @@ from pyiceberg.types import LongType, NestedField
 from tidegate.adapters.iceberg.catalog import MAIN, Catalogs, create_namespace
 from tidegate.adapters.iceberg.commit import commit, cut_branch
 from tidegate.adapters.iceberg.errors import judge_error
+from tidegate.adapters.iceberg.files import list_snapshot_files, remove_file
 from tidegate.adapters.port_errors import format_one_line
 from tidegate.diagnosis.finding import Finding, make_ok
 from tidegate.errors import CommitRefused, GiveUp, TidegateError
@@ -89,14 +90,9 @@ class IcebergProbe:
         table = catalog.load_table(identifier)
         # a catalog's own purge hides that it may not delete a file
         files = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
-        for snapshot in table.metadata.snapshots:
-            files.add(snapshot.manifest_list)
-            for manifest in snapshot.manifests(table.io):
-                files.add(manifest.manifest_path)
-                files |= {entry.data_file.file_path for entry in manifest.fetch_manifest_entry(table.io)}
+        files |= list_snapshot_files(table, table.metadata.snapshots)
         catalog.drop_table(identifier)
         for file in files:
-            with suppress(FileNotFoundError):
-                table.io.delete(file)
+            remove_file(table, file)
         if table.location().startswith(FILE_PREFIX):  # folders are there on a disk alone
             shutil.rmtree(Path(table.location().removeprefix(FILE_PREFIX)), ignore_errors=True)
