@@ -24,27 +24,24 @@ class SentJob:
 
 
 class Watcher(Protocol):
-    """Hears of the named jobs of a task. `deferred_job_id`: the job for which the task was deferred, or empty."""
+    """Hears of the named jobs of a task. `deferred_job_id`: the job for which the task was deferred, or empty.
 
-    deferred_job_id: str
+    The methods with a body report to nobody, and wait for jobs where they were sent.
+    """
+
+    deferred_job_id: str = ""
 
     def report_sent(self, job: SentJob) -> None:
         """The job was sent, now or by an earlier call."""
+        return
 
     def report_running(self, job: SentJob, seconds: float) -> None:
         """The job still runs after so many seconds; may raise to wait elsewhere: the job is found by its name."""
-
-
-class NoWatcher:
-    """Reports to nobody, and waits for jobs where they were sent."""
-
-    deferred_job_id = ""
-
-    def report_sent(self, job: SentJob) -> None:
         return
 
-    def report_running(self, job: SentJob, seconds: float) -> None:
-        return
+
+class NoWatcher(Watcher):
+    """For a process without tasks."""
 
 
 class OpenClients:
