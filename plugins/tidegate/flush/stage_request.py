@@ -109,11 +109,8 @@ def find_skipped_places(
 ) -> tuple[tuple[str, int, int], ...] | None:
     """Return the skipped places within a batch; None if the table has no skipped record at all."""
     known = list_skipped_records(pipeline, state)
-    places = []
-    for skipped_record in known:
-        start, end = ranges.by_topic.get(skipped_record.topic, {}).get(skipped_record.partition, (0, 0))
-        is_current = topic_ids.get(skipped_record.topic, "") == skipped_record.topic_id
-        places += [skipped_record.place] if is_current and start <= skipped_record.offset < end else []
+    current = (record for record in known if topic_ids.get(record.topic, "") == record.topic_id)
+    places = (record.place for record in current if ranges.contains(*record.place))
     return tuple(sorted(places)) if known else None
 
 

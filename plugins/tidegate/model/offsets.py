@@ -129,6 +129,14 @@ class Ranges:
     def span(self) -> int:
         return sum(end - start for _, _, start, end in self)
 
+    def get_range(self, topic: str, partition: int) -> tuple[int, int]:
+        """Return an empty range for a partition that is not named."""
+        return self.by_topic.get(topic, {}).get(partition, (0, 0))
+
+    def contains(self, topic: str, partition: int, offset: int) -> bool:
+        start, end = self.get_range(topic, partition)
+        return start <= offset < end
+
     def extend_to(self, later: "Ranges") -> "Ranges":
         """Return ranges from this start to the end of `later`, which continues these and may have more partitions."""
         return Ranges.between(merge_offsets(later.start, self.start), later.end)

@@ -247,9 +247,9 @@ def refuse_waiting_letters(table: TableSession, ranges: Ranges, position: Positi
     waiting = []
     letters = table.session.letters_table
     for letter in table.session.dead_letters.list_waiting_letters(letters, table.name):
-        start, end = ranges.by_topic.get(letter.topic, {}).get(letter.partition, (0, 0))
         is_of_topic = letter.topic_id in (None, position.topic_ids.get(letter.topic))
-        waiting += [letter] if start <= letter.offset < end and is_of_topic else []
+        is_in_range = ranges.contains(letter.topic, letter.partition, letter.offset)
+        waiting += [letter] if is_in_range and is_of_topic else []
     if waiting:
         raise GiveUp(
             f"{table.prefix}: the table is appended to, and dead letters="

@@ -130,10 +130,7 @@ def _open(session: Session, name: str, text: str, within: Ranges | None) -> _Que
     key = parse_row_key(table.resolved, text)
     limits, refusal = _find_limits(table, position, topic_log)
     before, ahead = _list_ranges(position.offsets, topic_log, within)
-    spans = [
-        (before.by_topic.get(topic, {}).get(partition, (0, 0)), end)
-        for topic, partition, end in iterate_offsets(position.offsets)
-    ]
+    spans = [(before.get_range(topic, partition), end) for topic, partition, end in iterate_offsets(position.offsets)]
     begins = (
         f"topic={t} partition={p}: the log begins at offset={o}" for t, p, o in iterate_offsets(topic_log.begin) if o
     )
@@ -182,7 +179,7 @@ def _list_ranges(position: Offsets, topic_log: Log, within: Ranges | None) -> tu
         begin = get_offset(topic_log.begin, topic, partition) or 0
         # nothing of a partition that the position does not have yet was read
         reached = get_offset(position, topic, partition) or 0
-        first, last = (0, end) if within is None else within.by_topic.get(topic, {}).get(partition, (0, 0))
+        first, last = (0, end) if within is None else within.get_range(topic, partition)
         lowest, highest = max(begin, first), min(end, last)
         parts.append((topic, partition, (lowest, min(highest, reached)), (max(lowest, reached), highest)))
     ranges: list[dict[str, dict[int, tuple[int, int]]]] = [{}, {}]

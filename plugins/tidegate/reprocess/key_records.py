@@ -82,8 +82,7 @@ def _find_passed(
     topic, partition, offset = place
     found = dict[tuple[str, str | None], Passed]()
     for row, ranges in history:
-        start, end = ranges.by_topic.get(topic, {}).get(partition, (0, 0))
-        if start <= offset < end:
+        if ranges.contains(topic, partition, offset):
             known_fate = Passage.PUBLISHED if row["snapshot_id"] in line.staying else Passage.EXPIRED
             found[row["attempt"], row["backfill"]] = Passed(
                 how=Passage.ROLLED_BACK if row["snapshot_id"] in line.gone else known_fate,

@@ -90,20 +90,19 @@ class BigQueryDeadLetters(BigQueryPort, DeadLetterStore):
     ) -> Mapping[tuple[str, int], int]:
         # BigQuery reads no statement of more than a megabyte: very many ranges are not named, but all letters between
         # the first and the last offset are fetched, and compared here
-        busy = {(topic, partition): (start, end) for topic, partition, start, end in ranges if end > start}
+        busy = [part for part in ranges if part[3] > part[2]]
         if not busy:
             return Counter()
         own_attempts = ", ".join(map(render_literal, attempts))
         other_attempts = f"`table` = {render_literal(table)} AND attempt NOT IN ({own_attempts})"
         if len(busy) > MAX_FILTER_RANGES:
-            between = f"`offset` >= {min(busy.values())[0]} AND `offset` < {max(end for _, end in busy.values())}"
+            between = f"`offset` >= {min(part[2] for part in busy)} AND `offset` < {max(part[3] for part in busy)}"
             rows = self._query(name, "topic, `partition`, `offset`", f"{other_attempts} AND {between}")
-            places = (((row["topic"], row["partition"]), row["offset"]) for row in rows)
-            return Counter(p for p, offset in places if p in busy and busy[p][0] <= offset < busy[p][1])
+            return Counter((row["topic"], row["partition"]) for row in rows if ranges.contains(**row))
         parts = (
             f"(topic = {render_literal(topic)} AND `partition` = {partition} AND `offset` >= {start} "
             f"AND `offset` < {end})"
-            for (topic, partition), (start, end) in busy.items()
+            for topic, partition, start, end in busy
         )
         condition = f"{other_attempts} AND ({' OR '.join(parts)})"
         rows = self._query(name, "topic, `partition`, COUNT(*) AS n", condition, " GROUP BY topic, `partition`")

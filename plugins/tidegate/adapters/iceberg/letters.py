@@ -94,9 +94,7 @@ class IcebergDeadLetters(IcebergPort, DeadLetterStore):
             _filter_ranges(parts),
         )
         rows = letters.scan(row_filter=row_filter, selected_fields=LETTER_ADDRESS).to_arrow().to_pylist()
-        spans = {(topic, number): (start, end) for topic, number, start, end in parts}
-        places = (((row["topic"], row["partition"]), row["offset"]) for row in rows)
-        return Counter(p for p, offset in places if p in spans and spans[p][0] <= offset < spans[p][1])
+        return Counter((row["topic"], row["partition"]) for row in rows if ranges.contains(**row))
 
 
 def _build_letters(rows: pa.Table) -> list[DeadLetter]:
