@@ -18,7 +18,7 @@ from tidegate.table.approval import (
     compute_diff_digest,
     describe_place,
     find_decision,
-    find_held_branch,
+    find_last_hold,
     is_approved,
     read_hold,
 )
@@ -171,19 +171,19 @@ def keep_hold(table: TableSession, hold: Hold) -> None:
 
     Of a former hold, and of one that was refused, the branch is dropped. Not where no answer came.
     """
-    former = find_held_branch(table)
+    former = find_last_hold(table)
     try:
         table.session.commits.note(table.name, table.require_state(), build_hold_property(table, hold))
     except CommitRefused:
-        _drop_branch(table, hold.branch)
+        _drop_branch(table, hold)
         raise
     _drop_branch(table, former)
 
 
-def _drop_branch(table: TableSession, branch: str) -> None:
-    if branch:
+def _drop_branch(table: TableSession, hold: Hold | None) -> None:
+    if hold is not None and hold.branch:
         with suppress(TidegateError):  # clean_up drops it behind the publish of its batch
-            table.session.commits.drop_branch(table.name, branch)
+            table.session.commits.drop_branch(table.name, hold.branch)
 
 
 def raise_held(table: TableSession, hold: Hold, *, is_new: bool) -> NoReturn:

@@ -11,7 +11,7 @@ from typing import Any
 from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, RetryLater
 from tidegate.merge.attempt import retry_commits
 from tidegate.model.offsets import format_names, get_offset, iterate_offsets
-from tidegate.model.resource_names import name_memory_table, quote_word
+from tidegate.model.resource_names import name_memory_table
 from tidegate.ports.session import Session
 from tidegate.reprocess.proposed_action import ActionPart, ProposedAction
 from tidegate.reprocess.rebase import propose_rebase
@@ -124,7 +124,7 @@ def find_end_of_held_batch(held: HeldTable) -> str:
             f"offset={begin}, behind the batch's end={get_offset(end, topic, partition)}"
             f"{describe_all_losses(end, begins)}, so what is staged behind it could not be read again; nothing was "
             "changed; approve the batch, or leave that out too with: tidegate "
-            f"rebase {session.pipeline.name} --table {quote_word(held.table.name)} --to {REMAINING}"
+            f"rebase {held.table.arguments} --to {REMAINING}"
         )
     return json.dumps(end)
 

@@ -48,7 +48,7 @@ def repair_table(session: Session, shown: Verification, by: str) -> None:
         raise GiveUp(
             f"{work.prefix}: keys={verification.wrong} still differ from the log after the repair: the table stores "
             "other values than it wrote; see them with: "
-            f"tidegate verify {work.table.pipeline.name} --table {resource_names.quote_word(work.table.name)}"
+            f"tidegate verify {work.table.arguments}"
         )
 
 

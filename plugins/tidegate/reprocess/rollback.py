@@ -14,7 +14,6 @@ from tidegate.merge.attempt import retry_commits
 from tidegate.model import resource_names
 from tidegate.model.offsets import Offsets, get_offset, iterate_offsets
 from tidegate.model.position import Position
-from tidegate.model.resource_names import quote_word
 from tidegate.model.table_state import PastSnapshot, Rollback, TableState
 from tidegate.ports.session import Session
 from tidegate.reprocess.proposed_action import ActionPart, ProposedAction
@@ -52,11 +51,10 @@ def propose_answers(session: Session, answer: Answer, name: str | None) -> list[
 def _propose_rewind(table: TableSession) -> ProposedAnswer:
     state = table.require_state()
     if state.position is None or state.is_untraceable:
-        pipeline = table.pipeline.name
         raise GiveUp(
-            f"{table.prefix}: no snapshot of {table.spec.branch} has a position to rewind to; go "
-            f"on after the recorded one with: tidegate answer-rollback {pipeline} --table {quote_word(table.name)} "
-            f"--keep, or say where to read from with: tidegate rebase {name_moved(table)} --to earliest"
+            f"{table.prefix}: no snapshot of {table.spec.branch} has a position to rewind to; go on after the recorded "
+            f"one with: tidegate answer-rollback {table.arguments} --keep, or say where to read from with: tidegate "
+            f"rebase {name_moved(table)} --to earliest"
         )
     check_log(table, state.position, filter_table_log(read_log(table.session), table.spec), rewound=True)
     after = replace(state.position, batch=max(state.highest_batch, find_highest_staged(table)))
@@ -135,10 +133,8 @@ def _propose_undo(table: TableSession) -> ProposedUndo:
 
 
 def _name_other_ways(table: TableSession) -> str:
-    pipeline = table.pipeline.name
     return (
-        f"go on after the recorded position with: tidegate answer-rollback {pipeline} "
-        f"--table {resource_names.quote_word(table.name)} --keep; "
+        f"go on after the recorded position with: tidegate answer-rollback {table.arguments} --keep; "
         f"or fill the table again with: tidegate rebase {name_moved(table)} --to earliest"
     )
 
@@ -161,11 +157,12 @@ def refuse_losses(session: Session, undos: list[ProposedUndo]) -> None:
         counts = [snapshot.rows for snapshot in lost_changes if snapshot.rows is not None]
         rows = f"up to rows={sum(counts)}" if len(counts) == len(lost_changes) else "rows that nobody has counted"
         numbers = ", ".join(str(snapshot.snapshot_id) for snapshot in lost_changes)
+        table = TableSession(session, undo.table)
         raise GiveUp(
-            f"{TableSession(session, undo.table).prefix}: others wrote to {undo.table.branch} after the rollback, and "
+            f"{table.prefix}: others wrote to {undo.table.branch} after the rollback, and "
             f"undoing it would lose snapshots={numbers} with {rows}; "
-            f"nothing was changed; if they may be lost: tidegate undo-rollback {session.pipeline.name} "
-            f"--table {resource_names.quote_word(undo.table.name)} --discard-foreign"
+            f"nothing was changed; if they may be lost: tidegate undo-rollback {table.arguments} "
+            "--discard-foreign"
         )
 
 

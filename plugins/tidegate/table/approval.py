@@ -15,7 +15,6 @@ from typing import Any, Self
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.model.plain_data import read_plain
-from tidegate.model.resource_names import quote_word
 from tidegate.table.session import TableSession
 
 HELD_PROPERTY = "held"
@@ -126,7 +125,7 @@ class HeldTable:
     def describe(self) -> str:
         """Say in one sentence what waits, and which commands go on."""
         hold = self.hold
-        words = f"{self.table.pipeline.name} --table {quote_word(self.table.name)}"
+        words = self.table.arguments
         place = f"{self.table.prefix} batch={hold.batch}"
         if self.rejected_by:
             return (
@@ -162,13 +161,9 @@ def read_hold(table: TableSession) -> Hold | None:
     return hold if hold is not None and hold.stands_on == describe_place(table) else None
 
 
-def read_decision(table: TableSession) -> Decision | None:
-    return Decision.from_json(_get_mark(table, DECISION_PROPERTY))
-
-
 def find_decision(table: TableSession, hold: Hold) -> Decision | None:
     """Return what a person has decided about this hold; None if nobody has."""
-    decision = read_decision(table)
+    decision = Decision.from_json(_get_mark(table, DECISION_PROPERTY))
     return decision if decision is not None and decision.is_about(hold) else None
 
 
@@ -210,12 +205,6 @@ def clear_approval(table: TableSession) -> dict[str, str]:
 def find_last_hold(table: TableSession) -> Hold | None:
     """Return what the table began to wait for since its last publish, whether or not that still counts."""
     return Hold.from_json(_get_mark(table, HELD_PROPERTY))
-
-
-def find_held_branch(table: TableSession) -> str:
-    """Return the branch of the last hold, whether or not that still counts; empty without one."""
-    hold = find_last_hold(table)
-    return hold.branch if hold is not None else ""
 
 
 def _get_mark(table: TableSession, subject: str) -> str:

@@ -31,7 +31,7 @@ from tidegate.model.offsets import (
     merge_offsets,
 )
 from tidegate.model.position import Position
-from tidegate.model.resource_names import name_positions_table, quote_word
+from tidegate.model.resource_names import name_positions_table
 from tidegate.model.table_state import NO_TOPIC_ID, TableState, is_another_cluster, is_recreated
 from tidegate.ports.session import Session
 from tidegate.spec.pipeline import RiskPolicy, RollbackPolicy
@@ -62,7 +62,7 @@ def check_homes(session: Session) -> None:
 def _describe_rollback(table: TableSession, state: TableState) -> str:
     pipeline = table.pipeline
     branch = table.spec.branch
-    table_words = _name_arguments(table)
+    table_words = table.arguments
     recorded = _format_position(state.recorded_position)
     keep = f"tidegate answer-rollback {table_words} --keep"
     rebase = f"tidegate rebase {name_moved(table)} --to earliest"
@@ -100,7 +100,7 @@ def _describe_rollback(table: TableSession, state: TableState) -> str:
 
 def _describe_lost_tag(table: TableSession, state: TableState) -> str:
     branch = table.spec.branch
-    table_words = _name_arguments(table)
+    table_words = table.arguments
     recorded = state.recorded_position
     carried = state.position
     keep = f"tidegate answer-rollback {table_words} --keep"
@@ -124,10 +124,6 @@ def _describe_lost_tag(table: TableSession, state: TableState) -> str:
     )
 
 
-def _name_arguments(table: TableSession) -> str:
-    return f"{table.pipeline.name} --table {quote_word(table.name)}"
-
-
 def _format_position(position: Position | None) -> str:
     return format_offsets(position.offsets if position else {})
 
@@ -145,7 +141,7 @@ def list_rolled_back_tables(session: Session, name: str | None) -> list[TableSes
 def refuse_rolled_back(table: TableSession) -> None:
     """Raise `GiveUp` for a rolled back table: a note beside its recorded position would silently answer that."""
     if table.state is not None and table.state.is_rolled_back:
-        table_words = _name_arguments(table)
+        table_words = table.arguments
         raise GiveUp(
             f"{table.prefix}: it was rolled back, and nothing was changed; answer that "
             f"first with: tidegate undo-rollback {table_words}; or: tidegate answer-rollback {table_words} --rewind "
@@ -155,7 +151,7 @@ def refuse_rolled_back(table: TableSession) -> None:
 
 def build_unanswered_error(table: TableSession) -> GiveUp:
     """For a table whose rollback the pipeline file answers, but no flush has published since."""
-    words = f"{_name_arguments(table)} --{table.pipeline.on_rollback}"
+    words = f"{table.arguments} --{table.pipeline.on_rollback}"
     return GiveUp(
         f"{table.prefix}: the table was rolled back and no flush has answered that yet; "
         f"run: tidegate flush {table.pipeline.name}; or: tidegate answer-rollback {words}"
@@ -213,7 +209,7 @@ def require_position(table: TableSession) -> Position:
 
 def name_moved(table: TableSession) -> str:
     """Return the arguments of `rebase` that move this table alone."""
-    return _name_arguments(table) if table.pipeline.has_several else table.pipeline.name
+    return table.arguments if table.pipeline.has_several else table.pipeline.name
 
 
 def check_not_overtaken(table: TableSession, batch: int, ranges: Ranges, planned: Plan | StagedBatch) -> None:

@@ -49,6 +49,11 @@ class TableSession:
         return f"pipeline={self.pipeline.name} table={self.name}"
 
     @property
+    def arguments(self) -> str:
+        """Of a command that acts on this table alone."""
+        return f"{self.pipeline.name} --table {resource_names.quote_word(self.name)}"
+
+    @property
     def intermediate(self) -> str:
         return resource_names.name_intermediate_table(self.pipeline, self.spec)
 
