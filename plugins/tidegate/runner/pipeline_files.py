@@ -21,15 +21,11 @@ Described = TypeVar("Described")
 class FilesReadTogether(Generic[Described]):
     """Files that are read again when one of them has changed."""
 
-    def __init__(
-        self,
-        include: Path,
-        kind: str,
-        load_all: Callable[[Path], list[tuple[str, Described | ConfigurationError]]],
-    ) -> None:
+    kind: str
+    load_all: Callable[[Path], list[tuple[str, Described | ConfigurationError]]]
+
+    def __init__(self, include: Path) -> None:
         self._include = include
-        self._kind = kind
-        self._load_all = load_all
         self._lock = threading.Lock()
         self._looked_at = float("-inf")
         self._stamps: dict[Path, FileStamp] | None = None
@@ -44,15 +40,15 @@ class FilesReadTogether(Generic[Described]):
             # a kept one keeps the frames of each time that it is raised
             raise ConfigurationError(*load_result.problems)
         if load_result is None:
-            find_file(self._include, self._kind, name)
-            raise ConfigurationError(f"{self._kind}={name}: its file appeared just now; it is read again")
+            find_file(self._include, self.kind, name)
+            raise ConfigurationError(f"{self.kind}={name}: its file appeared just now; it is read again")
         return load_result
 
     def _reread(self, name: str) -> None:
         # if the file of that name or a shared one has changed; or, checked once a second, any other
         now = time.monotonic()
         known = self._stamps
-        own_folder = self._include / f"{self._kind}s"
+        own_folder = self._include / f"{self.kind}s"
         shared_files = [*self._include.glob("*.yaml")]
         is_young = now - self._looked_at < LOOK_SECONDS
         looked_at = [own_folder / f"{name}.yaml", *shared_files]
@@ -62,19 +58,19 @@ class FilesReadTogether(Generic[Described]):
         stamps = {file: read_file_stamp(file) for file in files}
         self._looked_at = now
         if stamps != known:
-            self._loaded = dict(self._load_all(self._include))
+            self._loaded = dict(self.load_all(self._include))
             self._stamps = stamps
 
 
 class PipelineFiles(FilesReadTogether[Pipeline]):
     """The pipelines of an include folder."""
 
-    def __init__(self, include: Path) -> None:
-        super().__init__(include, "pipeline", load_all_pipelines)
+    kind = "pipeline"
+    load_all = staticmethod(load_all_pipelines)
 
 
 class PublicationFiles(FilesReadTogether[Publication]):
     """The publications of an include folder."""
 
-    def __init__(self, include: Path) -> None:
-        super().__init__(include, "publication", load_publications)
+    kind = "publication"
+    load_all = staticmethod(load_publications)
