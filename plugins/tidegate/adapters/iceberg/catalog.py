@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar, cast
 
 import pydantic
 from pyiceberg.catalog import Catalog as IcebergCatalog
@@ -65,7 +65,6 @@ class Catalogs:
         self._opened = opened or OpenClients()
 
     def catalog(self, name: str) -> IcebergCatalog:
-        """The open catalog of that name."""
         if name not in self._properties:
             raise ConfigurationError(f"catalog={name} is not an Iceberg catalog of catalogs.yaml; declare it there")
         properties = dict(self._properties[name])
@@ -133,7 +132,7 @@ class Catalogs:
         """`GiveUp` where a view has the name of a missing table: Spark would report that it made the table."""
         catalog, identifier = name.split(".", 1)
         opened = self.catalog(catalog)
-        is_view = is_sql(opened) and pyiceberg_private.has_view(cast("SqlCatalog", opened), identifier)
+        is_view = is_sql(opened) and pyiceberg_private.has_view(opened, identifier)
         if not is_sql(opened):
             with suppress(Exception):  # some servers do not tell of their views
                 is_view = opened.view_exists(identifier)
@@ -210,13 +209,12 @@ def format_name(table: Table) -> str:
     return ".".join((table.catalog.name, *table.name()))
 
 
-def is_sql(catalog: IcebergCatalog) -> bool:
+def is_sql(catalog: IcebergCatalog) -> TypeGuard["SqlCatalog"]:
     module = sys.modules.get("pyiceberg.catalog.sql")
     return module is not None and isinstance(catalog, module.SqlCatalog)
 
 
 def is_rest(catalog: IcebergCatalog) -> bool:
-    """Whether it is a REST catalog."""
     module = sys.modules.get("pyiceberg.catalog.rest")
     # its module is a tenth of a process's start, and is loaded only for such a catalog
     return module is not None and isinstance(catalog, module.RestCatalog)

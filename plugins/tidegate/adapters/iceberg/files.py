@@ -1,7 +1,6 @@
 """The files behind snapshots: which there are, how they are removed, how many and how small, what rows they hold."""
 
 import logging
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -32,7 +31,7 @@ from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.utils.concurrent import ExecutorFactory
 
-from tidegate.adapters.iceberg.catalog import MAIN, format_name, is_rest
+from tidegate.adapters.iceberg.catalog import MAIN, format_name, is_rest, is_sql
 from tidegate.adapters.iceberg.format_version import ROW_ID_VERSION
 from tidegate.adapters.iceberg.lineage import Lineage, read_summary
 from tidegate.adapters.iceberg.pyiceberg_private import read_deleted_positions
@@ -64,12 +63,6 @@ REFERENCED = DATA_FILE_FIELDS.index("referenced_data_file")  # of what `read_man
 CONTENT_OFFSET = DATA_FILE_FIELDS.index("content_offset")
 
 
-def find_referenced_file(delete: DataFile, data_paths: Collection[str]) -> str | None:
-    """The one of `data_paths` that holds all positions of a delete file; None if uncertain."""
-    name = _find_only_path(delete)
-    return name if name in data_paths else None
-
-
 def find_whole_path(delete: DataFile) -> str | None:
     """The one data file, of any snapshot, that holds all positions of a delete file; None if uncertain."""
     name = _find_only_path(delete)
@@ -95,9 +88,7 @@ def list_snapshot_files(table: Table, snapshots: Iterable[Snapshot], live_only: 
                 continue
             manifest_paths.add(manifest.manifest_path)
             entries = manifest.fetch_manifest_entry(table.io, discard_deleted=live_only)
-            paths |= {
-                e.data_file.file_path for e in entries if not live_only or e.status != ManifestEntryStatus.DELETED
-            }
+            paths |= {entry.data_file.file_path for entry in entries}
     return paths
 
 
@@ -108,17 +99,17 @@ def find_tables_inside(table: Table) -> tuple[str, ...]:
     under another catalog's name, or in a namespace named like the table. A REST server chooses the locations itself:
     not asked.
     """
-    module = sys.modules.get("pyiceberg.catalog.sql")
-    if module is None or not isinstance(table.catalog, module.SqlCatalog):
+    catalog = table.catalog
+    if not is_sql(catalog):
         return ()
+    from pyiceberg.catalog.sql import IcebergTables as Rows
     from sqlalchemy import select
     from sqlalchemy.orm import Session
 
-    rows = module.IcebergTables
     place = _normalize_location(table.location()) + "/"
-    columns = (rows.catalog_name, rows.table_namespace, rows.table_name, rows.metadata_location)
-    query = select(*columns).where(rows.metadata_location.contains(place.partition(":")[2], autoescape=True))
-    with Session(table.catalog.engine) as session:
+    columns = (Rows.catalog_name, Rows.table_namespace, Rows.table_name, Rows.metadata_location)
+    query = select(*columns).where(Rows.metadata_location.contains(place.partition(":")[2], autoescape=True))
+    with Session(catalog.engine) as session:
         location_rows = [tuple(row) for row in session.execute(query)]
     table_name = format_name(table)
     inside = {".".join(names) for *names, location in location_rows if _normalize_location(location).startswith(place)}
@@ -431,7 +422,7 @@ def _count_deleted_rows(io: FileIO, deletes: Sequence[DataFile], live: Collectio
             positions[path].append(array)
 
     for file in deletes:
-        if path := find_referenced_file(file, live):
+        if (path := _find_only_path(file)) in live:
             deletes_by_file[path].append(file)
         elif file.record_count:
             read(file)
