@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
@@ -104,16 +105,12 @@ class Bucket:
         self._prefix = f"{prefix}/" if prefix else ""
         self._credentials = credentials
         self._project = project
-        self._opened: Any = None
 
-    @property
+    @cached_property
     def _bucket(self) -> Any:
-        if self._opened is None:
-            from google.cloud import storage
+        from google.cloud import storage
 
-            client = storage.Client(project=self._project, credentials=self._credentials())
-            self._opened = client.bucket(self._name)
-        return self._opened
+        return storage.Client(project=self._project, credentials=self._credentials()).bucket(self._name)
 
     def _translate_errors(self, path: str) -> AbstractContextManager[None]:
         return translate_client_errors(f"bucket={self._name} file={self.to_uri(path)}", service=CLOUD_STORAGE)

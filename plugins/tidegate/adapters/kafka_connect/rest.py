@@ -1,14 +1,11 @@
 """Reads a connector's configuration from the REST address of its Connect worker."""
 
+from http import HTTPStatus
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from tidegate.errors import ConfigurationError, RetryLater
 
 TIMEOUT_SECONDS = 15
-OK = 200
-UNAUTHORIZED = 401
-FORBIDDEN = 403
-NOT_FOUND = 404
 
 
 def fetch_connector(address: str) -> str:
@@ -29,14 +26,14 @@ def fetch_connector(address: str) -> str:
         raise RetryLater(
             f"connector={place}: cannot be asked: {fault}; check the address of the Connect worker"
         ) from None
-    if answer.status_code == OK:
+    if answer.status_code == HTTPStatus.OK:
         return str(answer.text)
-    if answer.status_code in (UNAUTHORIZED, FORBIDDEN):
+    if answer.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         raise ConfigurationError(
             f"connector={place}: status={answer.status_code}: the log-in was refused; put it into the address "
             f"(http://user:password@{quote(parts.hostname or '')}...), or give the configuration as a file"
         )
-    if answer.status_code == NOT_FOUND:
+    if answer.status_code == HTTPStatus.NOT_FOUND:
         raise ConfigurationError(
             f"connector={place}: there is no such connector; write http://host:8083/connectors/NAME, and see "
             f"http://host:8083/connectors for the names"
