@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from typing import Any
 
 from tidegate.errors import CommitRefused, GiveUp, PositionLost, RetryLater, SomeTables, join_tables, try_tables
 from tidegate.flush.stage_request import build_stage_job, build_stage_table, list_skipped_records, make_room_for_letters
@@ -27,7 +26,6 @@ from tidegate.reprocess.backfill_plan import check_log_holds, needs_later_record
 from tidegate.spec.table import Table
 from tidegate.table.columns import compute_shape
 from tidegate.table.compatibility import check_mergeable
-from tidegate.table.history import build_slice_note
 from tidegate.table.log import filter_table_log, read_log
 from tidegate.table.position import refuse_cut, require_position
 from tidegate.table.session import TableSession, open_table
@@ -320,14 +318,16 @@ def _merge_round(table_slice: Slice, started_ms: int) -> tuple[AppliedSlice, Sta
 
 
 def _merge_and_publish(table_slice: Slice, table: TableSession, staged_batch: StagedBatch) -> Head:
-    facts: dict[str, Any] = {
+    # `find_undone_backfills` reads it
+    note = {
         "id": table_slice.backfill.id,
         "slice": table_slice.number,
         "slices": len(table_slice.all_ranges),
         "attempt": staged_batch.attempt,
         "ranges": staged_batch.ranges.to_dict(),
+        "pipeline": table.pipeline.name,
+        "asked": table_slice.backfill.asked,
     }
-    note = build_slice_note(table.pipeline.name, table_slice.backfill.asked, facts)
 
     def check_same_table(table_now: TableSession) -> None:
         if table_now.require_state().uuid != table.require_state().uuid:
@@ -341,7 +341,7 @@ def _merge_and_publish(table_slice: Slice, table: TableSession, staged_batch: St
     attempt = begin_attempt_beside(table, number, check_same_table, table_slice.prefix, table_slice.backfill.id)
     attempt = replace(
         attempt,
-        summary={resource_names.SLICE_PROPERTY: table_slice.label, resource_names.BACKFILL_PROPERTY: note},
+        summary={resource_names.SLICE_PROPERTY: table_slice.label, resource_names.BACKFILL_PROPERTY: json.dumps(note)},
         memory=find_written_memory(table, staged_batch),
         source=StagedSource(table_slice.intermediate, staged_batch.parts),
     )

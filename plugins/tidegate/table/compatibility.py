@@ -142,18 +142,17 @@ def build_row_properties(table: TableSession) -> dict[str, str]:
     spec = table.resolved
     if not spec.key.fields:
         return {}
-    columns = [[c.name, c.type, c.nullable] for c in _list_declared_key(table.resolved)]
     key_properties = {
-        KEY_PROPERTY: columns,
-        DECIDED_BY_PROPERTY: _list_deciding(table.resolved),
-        ROW_MARKS_PROPERTY: _list_marks(table.resolved),
+        KEY_PROPERTY: [[c.name, c.type, c.nullable] for c in _list_declared_key(spec)],
+        DECIDED_BY_PROPERTY: _list_deciding(spec),
+        ROW_MARKS_PROPERTY: _list_marks(spec),
     }
-    named_properties = {
-        resource_names.name_pipeline_property(table.pipeline.name, name): of
-        for name, of in key_properties.items()
-        if of
+    pipeline = table.pipeline.name
+    return {
+        resource_names.name_pipeline_property(pipeline, name): json.dumps(value)
+        for name, value in key_properties.items()
+        if value
     }
-    return {name: json.dumps(of) for name, of in named_properties.items()}
 
 
 def _list_deciding(table: Table) -> list[str]:

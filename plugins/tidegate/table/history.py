@@ -2,9 +2,8 @@
 
 import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 from tidegate.jobs.statements_job import StatementsJob
 from tidegate.model import resource_names
@@ -88,10 +87,6 @@ class UndoneBackfill:
     id: str
     slices: frozenset[int]
     command: str
-
-
-def build_slice_note(pipeline: str, request: str, facts: Mapping[str, Any]) -> str:
-    return json.dumps({**facts, "pipeline": pipeline, "asked": request})
 
 
 def find_undone_backfills(session: Session, table: str) -> list[UndoneBackfill]:
