@@ -150,7 +150,6 @@ def list_key_columns(table: Table) -> tuple[Column, ...]:
 
 
 def list_staged_key_columns(table: Table) -> tuple[Column, ...]:
-    """Return the fields of the staged key."""
     flat = (Column(c.name.removeprefix(table.key.prefix), c.type) for c in list_flat_key_columns(table))
     return (*flat, *_list_topic_columns(table))
 

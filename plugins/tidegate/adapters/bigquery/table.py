@@ -123,8 +123,7 @@ class BigQueryTables(BigQueryPort, TableStore):
 
     @translate_bigquery_errors
     def claim(self, table: str, owner: Ownership) -> dict[str, str] | None:
-        warehouse = self._get_warehouse(table)
-        loaded_table = warehouse.find_table(table)
+        loaded_table = self._get_warehouse(table).find_table(table)
         if loaded_table is None:
             return None
         check_mark(table, owner, owner.labels, loaded_table.labels)

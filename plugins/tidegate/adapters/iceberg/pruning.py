@@ -107,7 +107,6 @@ def find_path_in_key(values: MergeInput, leaf: tuple[str, ...]) -> list[str]:
 
 
 def find_nested_field(field: NestedField, path: Sequence[str]) -> NestedField:
-    """The field at the path below `field`."""
     for name in path:
         assert isinstance(field.field_type, StructType)
         field = next(below for below in field.field_type.fields if below.name == name)

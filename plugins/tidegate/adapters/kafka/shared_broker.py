@@ -155,11 +155,9 @@ class SharedBroker(KafkaBroker):
         return self._call_unless_failed(partial(super().read_newest_timestamps, ends))
 
     def commit(self, group: str, offsets: Offsets, beat_ms: int | None = None) -> int | None:
-        """Does nothing."""
         raise GiveUp(f"group={group}: a shared reading of the brokers commits nothing; flush instead")
 
     def send(self, topic: str, records: Sequence[Message]) -> None:
-        """Does nothing."""
         raise GiveUp(f"topic={topic}: a shared reading of the brokers sends nothing; flush instead")
 
     def find_log_cuts(self, offsets: Offsets, epochs: Offsets) -> Offsets:
