@@ -422,7 +422,8 @@ def _count_deleted_rows(io: FileIO, deletes: Sequence[DataFile], live: Collectio
             positions[path].append(array)
 
     for file in deletes:
-        if (path := _find_only_path(file)) in live:
+        path = _find_only_path(file)
+        if path is not None and path in live:
             deletes_by_file[path].append(file)
         elif file.record_count:
             read(file)
