@@ -110,7 +110,7 @@ def find_tables_inside(table: Table) -> tuple[str, ...]:
     columns = (Rows.catalog_name, Rows.table_namespace, Rows.table_name, Rows.metadata_location)
     query = select(*columns).where(Rows.metadata_location.contains(place.partition(":")[2], autoescape=True))
     with Session(catalog.engine) as session:
-        location_rows = [tuple(row) for row in session.execute(query)]
+        location_rows: list[tuple[Any, ...]] = [tuple(row) for row in session.execute(query)]
     table_name = format_name(table)
     inside = {".".join(names) for *names, location in location_rows if _normalize_location(location).startswith(place)}
     return tuple(sorted(inside - {table_name}))
