@@ -20,6 +20,7 @@ from tidegate.model import resource_names
 from tidegate.model.table_state import TableFiles, TableState
 from tidegate.ports.session import Session
 from tidegate.spec.runtime import Maintenance
+from tidegate.table.history import list_backfill_tables
 from tidegate.table.scratch import drop_unused_scratch_tables
 from tidegate.table.session import TableSession, expand_template
 
@@ -175,9 +176,7 @@ def _remove_leftovers(table: TableSession, done: dict[str, Any]) -> None:
     done["needs_compaction"] = is_due(session.pipeline.maintenance, batch, passed)
 
     def is_gone(backfill: str) -> bool:
-        namespace, _, bare_name = table.name.rpartition(".")
-        prefix = f"{resource_names.get_backfill_prefix(session.pipeline.name, bare_name)}{backfill}".casefold()
-        return not any(name.casefold().startswith(prefix) for name in session.tables.list_tables(namespace))
+        return not list_backfill_tables(session, table.spec, backfill, session.tables.list_tables)
 
     # 3. a late job of a backfill may make its branch again after the backfill has ended
     done["branches"] = session.commits.drop_branches(table.name, session.pipeline.name, batch, is_gone)

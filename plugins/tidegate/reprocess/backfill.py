@@ -23,9 +23,9 @@ from tidegate.model.position import Position
 from tidegate.model.table_state import Head, StagedSource, Staging
 from tidegate.ports.session import Session
 from tidegate.reprocess.backfill_plan import check_log_holds, needs_later_records, refuse_waiting_letters
-from tidegate.spec.table import Table
 from tidegate.table.columns import compute_shape
 from tidegate.table.compatibility import check_mergeable
+from tidegate.table.history import list_backfill_tables
 from tidegate.table.log import filter_table_log, read_log
 from tidegate.table.position import refuse_cut, require_position
 from tidegate.table.session import TableSession, open_table
@@ -380,7 +380,7 @@ def read_open_backfills(session: Session) -> dict[str, Backfill]:
     notes = [
         note
         for table in session.pipeline.tables
-        if _list_backfill_tables(session, table, "", list_names)
+        if list_backfill_tables(session, table, "", list_names)
         for note in session.history.list_backfills(table.name, name)
     ]
     backfills = [Backfill.from_dict(json.loads(note)) for note in notes]
@@ -411,7 +411,7 @@ def drop_backfill(session: Session, backfill_id: str) -> list[str]:
     """Drop a backfill's intermediate tables, branches and marks; rows stay. Return the tables that were dropped."""
     dropped = []
     for table in session.pipeline.tables:
-        for own in _list_backfill_tables(session, table, backfill_id, session.tables.list_tables):
+        for own in list_backfill_tables(session, table, backfill_id, session.tables.list_tables):
             if session.tables.claim(own, describe_intermediate(session.pipeline, table)) is not None:
                 session.staging.drop(own)
                 dropped.append(own)
@@ -421,12 +421,3 @@ def drop_backfill(session: Session, backfill_id: str) -> list[str]:
                 session, f"pipeline={session.pipeline.name} table={table.name} backfill={backfill_id}", forget
             )
     return dropped
-
-
-def _list_backfill_tables(
-    session: Session, table: Table, backfill_id: str, list_names: Callable[[str], list[str]]
-) -> list[str]:
-    namespace, _, bare_name = table.name.rpartition(".")
-    begin = f"{resource_names.get_backfill_prefix(session.pipeline.name, bare_name)}{backfill_id}"
-    # some catalogs keep names case-folded
-    return [f"{namespace}.{name}" for name in list_names(namespace) if name.casefold().startswith(begin.casefold())]

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 
 from tidegate.jobs.statements_job import StatementsJob
@@ -13,6 +13,7 @@ from tidegate.model.ownership import describe_dead_letters
 from tidegate.model.table_state import TableState, WaitingLetter
 from tidegate.ports.destination import HistoryRow
 from tidegate.ports.session import Session
+from tidegate.spec.table import Table
 from tidegate.spec.time_text import format_utc, to_utc_datetime
 from tidegate.table.session import TableSession
 
@@ -89,6 +90,16 @@ class UndoneBackfill:
     command: str
 
 
+def list_backfill_tables(
+    session: Session, table: Table, backfill_id: str, list_names: Callable[[str], list[str]]
+) -> list[str]:
+    """Return the intermediate tables of a backfill of `table`, or with an empty id of all its backfills."""
+    namespace, _, bare_name = table.name.rpartition(".")
+    begin = f"{resource_names.get_backfill_prefix(session.pipeline.name, bare_name)}{backfill_id}"
+    # some catalogs keep names case-folded
+    return [f"{namespace}.{name}" for name in list_names(namespace) if name.casefold().startswith(begin.casefold())]
+
+
 def find_undone_backfills(session: Session, table: str) -> list[UndoneBackfill]:
     """Return the backfills of `table` that have ended, and of which a rollback has taken slices."""
     name = session.pipeline.name
@@ -111,14 +122,10 @@ def find_undone_backfills(session: Session, table: str) -> list[UndoneBackfill]:
             commands[backfill] = _build_command(name, note["asked"])
     # a slice that is about to be published looks like one that is gone: look once more, after its backfill has ended
     still_gone = session.commits.list_rolled_back(table, resource_names.SLICE_PROPERTY) if slices else frozenset()
-    undone = {
-        backfill_id: frozenset(n for n in numbers if f"{backfill_id}/{n}" in still_gone)
-        for backfill_id, numbers in slices.items()
-    }
     return [
-        UndoneBackfill(backfill_id, numbers, commands[backfill_id])
-        for backfill_id, numbers in sorted(undone.items())
-        if numbers
+        UndoneBackfill(backfill, gone, commands[backfill])
+        for backfill, numbers in sorted(slices.items())
+        if (gone := frozenset(number for number in numbers if f"{backfill}/{number}" in still_gone))
     ]
 
 
