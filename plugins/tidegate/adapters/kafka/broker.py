@@ -29,7 +29,6 @@ from tidegate.adapters.kafka.errors import (
 )
 from tidegate.adapters.kafka.settings import describe_kafka_place, resolve_kafka_settings
 from tidegate.adapters.kafka.single_record import find_cuts, find_epochs, read_first_timestamps, read_records_at
-from tidegate.adapters.kafka.topics import sample_keys
 from tidegate.adapters.server_probe import Server, require_server
 from tidegate.connections import Resolve
 from tidegate.errors import GiveUp, PositionLost, RetryLater
@@ -212,7 +211,7 @@ class KafkaBroker:
 
     @translate_kafka_errors
     def sample_keys(self, ranges: Ranges) -> dict[tuple[str, int], list[bytes | None]]:
-        return sample_keys({**self.settings, "group.id": READER_GROUP}, ranges)
+        return kafka_topics.sample_keys({**self.settings, "group.id": READER_GROUP}, ranges)
 
     @translate_kafka_errors
     def read_committed(self, group: str, topics: tuple[str, ...]) -> Offsets:
