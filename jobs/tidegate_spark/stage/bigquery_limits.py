@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from pyspark.sql.types import _has_type
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, parse_type
 from tidegate.spec.source import METADATA_TYPES
@@ -101,7 +100,7 @@ def replace_map_values(rows: DataFrame) -> DataFrame:
 
 
 def _render_without_maps(value: str, kind: T.DataType, depth: int = 0) -> str:
-    if not _has_type(kind, T.MapType):
+    if not _has_map(kind):
         return value
     each = f"e{depth}"
     match kind:
@@ -118,3 +117,14 @@ def _render_without_maps(value: str, kind: T.DataType, depth: int = 0) -> str:
             )
             return f"CASE WHEN {value} IS NOT NULL THEN struct({', '.join(parts)}) END"
     return value
+
+
+def _has_map(kind: T.DataType) -> bool:
+    match kind:
+        case T.MapType():
+            return True
+        case T.ArrayType():
+            return _has_map(kind.elementType)
+        case T.StructType():
+            return any(_has_map(field.dataType) for field in kind)
+    return False

@@ -146,11 +146,7 @@ def _leave_outcome(
 
 def _write_batch(job: StageJob, table: StageTable, records: DataFrame, *, is_plain: bool) -> dict[str, Any]:
     counts: PassCounts | KeyCounts
-    columns = [
-        *list_row_columns(table),
-        f"{render_as_data(f'{job.batch}L')} AS batch_number",
-        f"{render_literal(table.attempt)} AS attempt",
-    ]
+    columns = _list_columns(job, table)
     if table.of_key:
         counts, written_rows = build_key_pass(job.ranges, table, records, is_plain=is_plain)
         columns = add_bad_column(columns, ROWLESS_CONDITION, ROWLESS_STRUCT)
@@ -166,6 +162,14 @@ def _write_batch(job: StageJob, table: StageTable, records: DataFrame, *, is_pla
     into.overwrite(F.expr(f"batch_number = {job.batch}"))
     hit_failpoint("job.overwritten")
     return counts.read(rows)
+
+
+def _list_columns(job: StageJob, table: StageTable) -> list[str]:
+    return [
+        *list_row_columns(table),
+        f"{render_as_data(f'{job.batch}L')} AS batch_number",
+        f"{render_literal(table.attempt)} AS attempt",
+    ]
 
 
 def write_rows(rows: DataFrame, table: StageTable) -> DataFrame:
