@@ -16,6 +16,7 @@ from fakes import World, build_pipeline, build_table
 from fakes.interrupted_runner import STEPS_OF_TWO_CLOCKS, InterruptedRunner
 from fakes.queueing import stage_behind
 from fakes.record_decoder import TRUNCATE
+from fakes.sequenced import build_sort_key
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tidegate.flush.merge_queue import merge_queue
@@ -95,9 +96,19 @@ def merge_copy(world: World, pipeline: Pipeline, queue: list[StagedBatch]) -> tu
 
 
 def read_tables(world: World) -> tuple[list[dict[str, Any]], ...]:
-    """The rows, which keys are remembered as deleted at what sequence, of equal deletes any, and the changes."""
-    deletes = [(row["Id"], row["sequence"]) for row in world.read_rows(f"{NAME}_deletes")]
-    return world.read_rows(NAME), sorted(deletes), world.read_rows(f"{NAME}_changes")
+    """The rows, which keys are remembered as deleted at what sequence, of equal deletes any, and the changes.
+
+    Where a row stands at that sequence, or above, it alone decides. A delete without a sequence is remembered at the
+    highest one of its batch, that of a later record too.
+    """
+    rows = world.read_rows(NAME)
+    standing = {row["Id"]: build_sort_key([row["lsn"]]) for row in rows}
+    deletes = [
+        (row["Id"], row["sequence"])
+        for row in world.read_rows(f"{NAME}_deletes")
+        if row["Id"] not in standing or build_sort_key(row["sequence"]) > standing[row["Id"]]
+    ]
+    return rows, sorted(deletes), world.read_rows(f"{NAME}_changes")
 
 
 @pytest.mark.guard(
