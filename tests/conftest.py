@@ -536,14 +536,16 @@ def build_debezium_event(
     return {"schema": {"type": "struct"}, "payload": event} if envelope else event
 
 
-def wait_until(condition: Callable[[], bool], expectation: str, seconds: float = DEADLINE_SECONDS) -> None:
-    """Poll until the condition holds; AssertionError after a generous while."""
+def wait_until(
+    condition: Callable[[], bool], expectation: str, seconds: float = DEADLINE_SECONDS, pause: float = 0.05
+) -> None:
+    """Poll until the condition holds; AssertionError after a generous while. A look that costs much takes a `pause`."""
     import time
 
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds} s: {expectation}"
-        time.sleep(0.05)
+        time.sleep(pause)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -73,6 +73,9 @@ class SparkServer:
             resident_megabytes=self.process.memory_info().rss // 1_000_000,
         )
 
+    def count_sessions(self) -> int:
+        return self._count_instances()[0].get(SESSION, 0)
+
     def _count_instances(self) -> tuple[dict[str, int], int]:
         """Live objects by class, and the bytes of all: the histogram collects garbage first."""
         lines = [line.split() for line in self._ask("GC.class_histogram").splitlines()]

@@ -28,6 +28,7 @@ POOL = 2  # connections of one JDBC catalog, by Iceberg's default
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}
 OF_SPARK = "application_name = 'PostgreSQL JDBC Driver'"
+SECONDS_APART = 3  # of looks at the sessions, which go within a minute: each collects garbage
 BETWEEN_LOOKS = 20
 GROWN_UP = 60  # flushes after which pools of threads and Spark's lists of past jobs are full
 LOOKS = 6  # as many at least, from then on, to tell growth from chance
@@ -131,7 +132,7 @@ def test_server_keeps_nothing_of_sessions_that_have_ended(
     assert after.allocators < before.allocators + SESSIONS, "each of these sessions made some"
     assert after.executions < before.executions + SESSIONS, "each of these sessions has had one"
     wait_until(lambda: server.count_entries() < before.entries + SESSIONS, f"what sessions leave on disk goes: {after}")
-    wait_until(lambda: server.count(0).sessions < before.sessions + SESSIONS - 1, "the sessions go")
+    wait_until(lambda: server.count_sessions() < before.sessions + SESSIONS - 1, "the sessions go", pause=SECONDS_APART)
     assert sorted((row["id"], row["part"]) for row in workbench.read_rows("small.files")) == [
         (0, 0), (0, 1), (1, 0), (1, 1),
     ]  # fmt: skip
