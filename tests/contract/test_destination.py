@@ -26,6 +26,7 @@ from contract_words import (
 )
 from fakes import MemoryDestination, build_pipeline, build_table, format_3
 from fakes.lake import build_destination
+from file_replacement import replace_files
 from lake_servers import list_files
 from tidegate.errors import CommitRefused, GiveUp, RetryLater, TidegateError
 from tidegate.model import resource_names
@@ -172,7 +173,6 @@ def build_memory_kit() -> Kit:
 
 def build_iceberg_kit(folder: Path, properties: dict[str, str] | None = None, version: int = 2) -> Kit:  # noqa: PLR0915 (one closure for each verb of the kit)
     import pyarrow as pa
-    from pyiceberg.io.pyarrow import _dataframe_to_data_files
     from pyiceberg.partitioning import PartitionField, PartitionSpec
     from pyiceberg.schema import Schema
     from pyiceberg.transforms import IdentityTransform
@@ -218,18 +218,9 @@ def build_iceberg_kit(folder: Path, properties: dict[str, str] | None = None, ve
             [{"batch_number": batch, "n": n} for n in range(rows)], schema=staged_schema.as_arrow()
         )
         table = load(STAGED)
-        replaced = list(table.scan(f"batch_number = {batch}").plan_files())
-        # one snapshot, as Spark's overwrite makes it; PyIceberg's own overwrite would make two
-        transaction = table.transaction()
-        with transaction.update_snapshot(
-            snapshot_properties=build_summary(batch, attempt, pipeline)
-            | ({resource_names.VIEWED_SUMMARY: "true"} if viewed else {})
-        ).overwrite() as overwrite:
-            for task in replaced:
-                overwrite.delete_data_file(task.file)
-            for file in _dataframe_to_data_files(transaction.table_metadata, arrow, table.io):
-                overwrite.append_data_file(file)
-        transaction.commit_transaction()
+        replaced = [task.file for task in table.scan(f"batch_number = {batch}").plan_files()]
+        viewed_mark = {resource_names.VIEWED_SUMMARY: "true"} if viewed else {}
+        replace_files(table, replaced, arrow, build_summary(batch, attempt, pipeline) | viewed_mark)
         if finished:
             finish(attempt, render_outcome(rows, bad))
 

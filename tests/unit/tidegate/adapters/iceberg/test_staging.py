@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from contract.test_destination import Kit, build_iceberg_kit
 from contract_words import STAGED, TABLE, render_outcome
-from pyiceberg.io.pyarrow import PyArrowFileIO, _dataframe_to_data_files
+from file_replacement import replace_files
+from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.schema import Schema
 from tidegate.adapters.iceberg import files, staging
 from tidegate.adapters.iceberg.staging import MAX_COMMITS
@@ -244,14 +245,7 @@ def test_attempt_is_completed_behind_commits_of_others_unless_they_never_end(
 def compact_by_another_tool(kit: Kit) -> None:
     """One snapshot that says nothing of batches: the same rows in a file of its own for each of them."""
     table = kit.load(STAGED)
-    tasks, rows = list(table.scan().plan_files()), table.scan().to_arrow()
-    transaction = table.transaction()
-    with transaction.update_snapshot().overwrite() as overwrite:
-        for task in tasks:
-            overwrite.delete_data_file(task.file)
-        for file in _dataframe_to_data_files(transaction.table_metadata, rows, table.io):
-            overwrite.append_data_file(file)
-    transaction.commit_transaction()
+    replace_files(table, [task.file for task in table.scan().plan_files()], table.scan().to_arrow())
 
 
 def test_snapshots_of_another_tools_compactions_go_with_their_files(kit: Kit) -> None:
